@@ -47,6 +47,8 @@ setup(
             "bench/*.csv",
             "compat/*.csv",
             "config/*.csv",
+            "report/*.css",
+            "report/*.js",
             "doctor/*.csv",
             "doctor/rules/*.csv",
             "export/files/*",

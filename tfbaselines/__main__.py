@@ -18,6 +18,7 @@ COMMANDS = {
     "run": ("", "train an agent, save it, play it"),
     "evaluate": ("evaluate", "returns of a saved run, and videos of it"),
     "plot": ("plot.__main__", "learning curves of runs as a PNG"),
+    "report": ("report.__main__", "curves, scores and comparisons of runs as one HTML page"),
     "multi": ("multi.__main__", "several behaviors of a PettingZoo environment, each with its trainer"),
     "record": ("record", "demonstrations by a saved run"),
     "check_env": ("check_env", "faults of an environment, and the algorithms for it"),

@@ -12,7 +12,8 @@ import pytest
 
 from tfbaselines.bench import table
 from tfbaselines.bench.__main__ import main
-from tfbaselines.bench.table import SUITES, Suite
+from tfbaselines.bench.table import SUITES
+from tfbaselines.report.published import Suite
 
 SMALL = {"small": Suite(512, ("CartPole-v1", "Nowhere-v0"), {"a2c": {"CartPole-v1": 12.5}})}
 
@@ -75,7 +76,7 @@ def test_mistakes_are_one_line(given, message, tmp_path, monkeypatch, capsys):
 
 def test_the_interquartile_mean_leaves_out_extremes():
     scores = np.array([1000.0, 4.0, 2.0, 3.0, -500.0])
-    assert table.interquartile_mean(scores) == 3.0
+    assert table.interquartile_mean_of(scores) == 3.0
     low, high = table.interval(scores)
     assert low <= 3.0 <= high and table.interval(np.array([7.0])) == (7.0, 7.0)
 

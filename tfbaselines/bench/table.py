@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,47 +26,8 @@ from tfbaselines.cli.sections import tuned_environments
 from tfbaselines.errors import UsageError, check_at_least, unknown
 from tfbaselines.files import write_whole
 from tfbaselines.parallel.mpi import usable_cores
-
-
-class Suite(NamedTuple):
-    """Steps of a run, environments on which algorithms are compared, and published scores by algorithm and env."""
-
-    steps: float
-    envs: tuple[str, ...]
-    published: dict[str, dict[str, float]]
-
-
-def _suite(steps: float, envs: tuple[str, ...], scores: dict[str, tuple[float, ...]]) -> Suite:
-    return Suite(steps, envs, {alg: dict(zip(envs, of_alg, strict=True)) for alg, of_alg in scores.items()})
-
-
-_TASKS = ("HalfCheetah", "Hopper", "InvertedDoublePendulum", "InvertedPendulum", "Reacher", "Swimmer", "Walker2d")
-_GAMES = ("BeamRider", "Breakout", "Enduro", "Pong", "Qbert", "Seaquest", "SpaceInvaders")
-
-SUITES = {
-    # Scores of the second version of the tasks.
-    "mujoco1m": _suite(
-        1e6,
-        tuple(f"{task}-v5" for task in _TASKS),
-        {
-            "ppo2": (1668.58, 2316.16, 7102.91, 809.43, -6.71, 111.19, 3424.95),
-            "trpo_mpi": (1289.7, 1912.9, 6731.63, 905.1, -4.82, 94.96, 2342.63),
-        },
-    ),
-    "atari10m": _suite(
-        1e7,
-        tuple(f"{game}NoFrameskip-v4" for game in _GAMES),
-        {
-            "ppo2": (1299.25, 114.26, 350.22, 13.68, 7012.06, 1218.87, 557.28),
-            "deepq": (1582.34, 131.46, 479.75, 16.49, 3254.83, 1164.08, 459.86),
-            "acktr": (2171.19, 113.58, 0.0, 9.56, 4429.3, 1201.16, 557.19),
-            "acer": (1959.22, 82.94, 0.0, 3.11, 6433.38, 1065.98, 656.91),
-            "a2c": (1302.61, 59.72, 0.0, 1.0, 2047.07, 1150.66, 463.06),
-            "trpo_mpi": (683.11, 14.98, 24.83, 2.82, 2486.18, 710.07, 457.7),
-        },
-    ),
-}
-
+from tfbaselines.report.published import SUITES
+from tfbaselines.report.statistics import interquartile_mean_of
 
 RESULT = "result.json"
 TUNED_SUITE = "tuned"
@@ -243,16 +204,10 @@ def _score(cell: Cell, directory: Path) -> float:
     return float(json.loads(result.stdout)["mean"])
 
 
-def interquartile_mean(scores: np.ndarray) -> float:
-    """Compute the mean without the lowest and the highest quarter."""
-    cut = len(scores) // 4
-    return float(np.mean(np.sort(scores)[cut : len(scores) - cut]))
-
-
 def interval(scores: np.ndarray) -> tuple[float, float]:
     """Compute the bootstrap interval of the interquartile mean."""
     rng = np.random.default_rng(0)
-    means = [interquartile_mean(rng.choice(scores, len(scores))) for _ in range(RESAMPLES)]
+    means = [interquartile_mean_of(rng.choice(scores, len(scores))) for _ in range(RESAMPLES)]
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
@@ -276,7 +231,7 @@ def page(suite: str, rows: Any) -> str:
         published = SUITES[suite].published.get(alg, {}).get(env) if suite in SUITES else None
         commits = ", ".join(sorted(own["commit"].astype(str).str[:7].unique()))
         cells = (alg, env, f"{steps:,.0f}", len(own), f"{scores.mean():,.1f}", f"{scores.std():,.1f}")
-        cells += (f"{interquartile_mean(scores):,.1f} ({low:,.1f} to {high:,.1f})",)
+        cells += (f"{interquartile_mean_of(scores):,.1f} ({low:,.1f} to {high:,.1f})",)
         cells += ("-" if published is None else f"{published:,.1f}", f"{own['minutes'].mean():.1f}", commits)
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"

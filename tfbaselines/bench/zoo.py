@@ -5,63 +5,24 @@ policy after training, on older versions of some environments. A cell trains wit
 for at most as many steps, and its score is the mean return of the deterministic policy too.
 """
 
-import csv
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from tfbaselines.bench.table import EPISODES, Cell, interquartile_mean
-from tfbaselines.cli.sections import OF_SET, tuned_sections
+from tfbaselines.bench.table import EPISODES, Cell
+from tfbaselines.cli.sections import tuned_sections
 from tfbaselines.errors import unknown
+from tfbaselines.report.published import MARGIN, Row, published_rows
+from tfbaselines.report.statistics import interquartile_mean_of
 
 SUITE = "zoo"
-PUBLISHED = Path(__file__).with_name("zoo.csv")
-# A score reaches a published one from this share of its size below it.
-MARGIN = 0.03
 PAGE_COLUMNS = ("peer", "environment", "steps", "published", "our settings", "our steps", "seeds", "scores")
 PAGE_COLUMNS += ("interquartile mean", "reached", "minutes a run", "commit")
 
 
-class Row(NamedTuple):
-    """A published score, and the run to set beside it.
-
-    Attributes:
-        peer, peer_env: algorithm and environment of the published score.
-        alg, tuned, env: our algorithm, its settings as --tuned takes them, and environment.
-        published: mean return.
-        steps: environment steps of the published run.
-    """
-
-    peer: str
-    peer_env: str
-    alg: str
-    tuned: bool | str
-    env: str
-    published: float
-    steps: float
-
-    @property
-    def section(self) -> str:
-        """Name of the section of the tuned settings."""
-        return self.env if self.tuned is True else f"{self.tuned}{OF_SET}{self.env}"
-
-    def cell(self, seed: int, steps: float | None = None) -> Cell:
-        """Return a run of this row, of at most as many steps as the published one."""
-        tuned = float(tuned_sections(self.alg)[self.section].get("num_timesteps", self.steps))
-        return Cell(self.alg, self.env, seed, min(self.steps, tuned) if steps is None else steps, self.tuned)
-
-    def reached(self, score: float) -> bool:
-        """Check whether a score is at most MARGIN below the published one."""
-        return score >= self.published - MARGIN * abs(self.published)
-
-
-def published_rows() -> list[Row]:
-    """Read the published scores."""
-    with open(PUBLISHED, encoding="utf-8") as file:
-        return [
-            Row(*names, tuned == "True" or tuned, env, float(score), float(steps))
-            for *names, tuned, env, score, steps in list(csv.reader(file))[1:]
-        ]
+def cell_of(row: Row, seed: int, steps: float | None = None) -> Cell:
+    """Return a run of a row, of at most as many steps as the published one."""
+    tuned = float(tuned_sections(row.alg)[row.section].get("num_timesteps", row.steps))
+    return Cell(row.alg, row.env, seed, min(row.steps, tuned) if steps is None else steps, row.tuned)
 
 
 def cells(algs: Iterable[str] | None, seeds: int, envs: Iterable[str] | None, steps: float | None) -> list[Cell]:
@@ -76,7 +37,7 @@ def cells(algs: Iterable[str] | None, seeds: int, envs: Iterable[str] | None, st
                 raise unknown(kind, name, known)
     wanted = [row for row in rows if (algs is None or row.alg in algs) and (envs is None or row.env in envs)]
     wanted = [row for row in wanted if row.section in tuned_sections(row.alg)]
-    return [row.cell(seed, steps) for seed in range(seeds) for row in wanted]
+    return [cell_of(row, seed, steps) for seed in range(seeds) for row in wanted]
 
 
 def page(finished: Any) -> str:
@@ -87,7 +48,7 @@ def page(finished: Any) -> str:
         own = finished[(finished["alg"] == name) & (finished["env"] == row.env)]
         cells = [row.peer, row.env, f"{row.steps:,.0f}", f"{row.published:,.1f}", f"{name}"]
         if len(own):
-            score = interquartile_mean(own["score"].to_numpy())
+            score = interquartile_mean_of(own["score"].to_numpy())
             run, reached = run + 1, reached + row.reached(score)
             cells += [f"{own['num_timesteps'].max():,.0f}", len(own)]
             cells += [", ".join(f"{one:,.1f}" for one in own["score"]), f"{score:,.1f}"]

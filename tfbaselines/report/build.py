@@ -1,0 +1,195 @@
+"""Building a report: read the runs, compare them, and write the page."""
+
+import datetime
+import os
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from tfbaselines import __version__
+from tfbaselines.errors import UsageError, bad_argument, check_at_least, complain
+from tfbaselines.files import write_whole
+from tfbaselines.plot.results import MOST_PROBLEMS, expand, find_all
+from tfbaselines.report import NAME, data, look, page, tables, videos
+from tfbaselines.report.measured import AXES, Measured, measure
+from tfbaselines.report.methods import with_methods
+from tfbaselines.report.tasks import MOST_SENTENCES, Task, normalized, pairs_of, sentences, shared, tasks_of
+
+# Problems that the page lists.
+MOST_LISTED = 50
+RUN_FACTS = ("seed", "steps", "steps/s", "minutes", "started", "machine", "commit", "version")
+
+
+def write(dirs: Sequence[str], out: str | None, title: str, refresh: float | None) -> Path:
+    """Write the report; see `tfbaselines.report.build` for the arguments."""
+    if refresh is not None:
+        check_at_least(1, refresh=refresh)
+    expanded = [expand(one) for one in dirs]
+    roots = [root for some in expanded for root in some]
+    first, *others = expanded[0]
+    place = Path(os.path.expanduser(out)) if out else Path(os.path.dirname(first) if others else first, NAME)
+    if place.suffix.lower() not in (".html", ".htm"):
+        raise bad_argument("--out", out, "a name that ends in .html")
+    runs, problems = _measured(roots, waits=refresh is not None)
+    title = title or f"Report: {', '.join(os.path.basename(os.path.normpath(root)) or root for root in roots[:3])}"
+    text = report(runs, problems, title, str(place), refresh)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(place, text)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise bad_argument("--out", str(place), f"a file that can be written ({why})") from None
+    for line in problems if refresh is None else ():
+        complain(line)
+    return place
+
+
+def _measured(roots: Sequence[str], waits: bool) -> tuple[list[Measured], list[str]]:
+    """Read all runs, and a line for each file or run that cannot be used; UsageError without any run."""
+    try:
+        runs, problems = find_all(roots, [None] * len(roots))
+    except UsageError as error:
+        if not waits:
+            raise
+        return [], [str(error)]
+    measured = [measure(run) for run in with_methods(runs)]
+    problems = [*problems, *(line for line in measured if isinstance(line, str))]
+    found = [run for run in measured if isinstance(run, Measured)]
+    if not found and not waits:
+        raise UsageError("; ".join(problems[:MOST_PROBLEMS]))
+    return found, problems
+
+
+def report(runs: Sequence[Measured], problems: Sequence[str], title: str, out: str, refresh: float | None) -> str:
+    """Compose the page of measured runs."""
+    tasks = tasks_of(runs)
+    methods = list(dict.fromkeys(method for task in tasks for method in task.methods))
+    colors = {method: place for place, method in enumerate(methods)}
+    panels = data.curves(tasks, colors)
+    body = [_curves(tasks, panels, methods), _scores(tasks, colors)]
+    body += [_overall(tasks, colors, panels), _profiles(tasks, colors, panels), _improvement(tasks, colors)]
+    body += [_arguments(tasks, colors), _videos(runs, out), _runs(runs, colors, out), _problems(problems)]
+    found = {"methods": page.methods_data(methods), "panels": panels, "colors": len(look.LIGHT)}
+    content = ("" if tasks else page.paragraph("There are no runs yet.")) + "".join(body)
+    return page.compose(title, _header(runs, tasks, methods, refresh), content, found | {"refresh": refresh}, refresh)
+
+
+def _header(runs: Sequence[Measured], tasks: Sequence[Task], methods: Sequence[str], refresh: float | None) -> str:
+    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    counts = ((len(runs), "run"), (len(methods), "method"), (len(tasks), "environment"))
+    words = ", ".join(f"{count} {name}{'s' if count != 1 else ''}" for count, name in counts)
+    live = f" The page loads itself again every {refresh:g} s." if refresh else ""
+    return page.paragraph(f"{words}. Written {now} by tfbaselines {__version__}.{live}")
+
+
+def _curves(tasks: Sequence[Task], panels: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
+    if not tasks:
+        return ""
+    axes = {axis for panel in panels for axis in panel["axes"]}
+    controls = page.controls(methods, [task.name for task in tasks], [axis for axis in AXES if axis in axes])
+    places = [
+        page.panel(place, panel["title"], page.folded("numbers", tables.curve_numbers(panel, methods)), of_task=place)
+        for place, panel in enumerate(panels)
+    ]
+    note = "A line is the interquartile mean over the seeds of a method. Drag over a plot to enlarge a range."
+    return page.section(
+        "curves", "Curves", controls, page.paragraph(note), f'<div class="panels">{"".join(places)}</div>'
+    )
+
+
+def _scores(tasks: Sequence[Task], colors: Mapping[str, int]) -> str:
+    parts = []
+    for task in tasks:
+        pairs = pairs_of({method: task.scores(method) for method in task.methods})
+        told = [pair.told_apart for pair in pairs[:MOST_SENTENCES]] + [True]
+        items = list(zip(sentences(pairs), told, strict=False))
+        parts += [f"<h3>{escape(task.name)}</h3>", tables.scores(task, colors, target(task.env)), page.bullets(items)]
+    note = (
+        "A run's score is the mean of the last tenth of its curve. Two methods are told apart if a permutation test of "
+        "their ranks gives p < 0.05; p is of each pair alone, so that among many pairs some seem to differ by chance."
+    )
+    return page.section("scores", "Final scores", *([page.paragraph(note)] if parts else []), *parts)
+
+
+def target(env: str) -> float | None:
+    """Return the return at which Gymnasium takes an environment for solved; None if it has none."""
+    import gymnasium
+
+    spec = gymnasium.registry.get(env)
+    return None if spec is None or spec.reward_threshold is None else float(spec.reward_threshold)
+
+
+def _overall(tasks: Sequence[Task], colors: Mapping[str, int], panels: list) -> str:
+    chosen, methods = shared(tasks)
+    if not chosen:
+        return ""
+    matrices = normalized(chosen, methods)
+    profile = data.profiles(matrices, colors, "Performance profiles over all environments", "normalized score")
+    panels.append(profile)
+    note = (
+        f"Over {', '.join(task.name for task in chosen)}. On each environment the scores are scaled so that 0 is the "
+        "worst and 1 the best run of this report; a method's seeds are as many as it has on each of them."
+    )
+    pairs = pairs_of(matrices)
+    told = [pair.told_apart for pair in pairs[:MOST_SENTENCES]] + [True]
+    parts = [page.paragraph(note), tables.overall(matrices, colors)]
+    parts.append(page.bullets(list(zip(sentences(pairs), told, strict=False))))
+    parts.append(page.folded("probability of improvement", tables.improvement(matrices, colors), open_at_first=True))
+    numbers = page.folded("numbers", tables.curve_numbers(profile, list(colors)))
+    parts.append(f'<div class="panels">{page.panel(len(panels) - 1, profile["title"], numbers)}</div>')
+    return page.section("overall", "All environments together", *parts)
+
+
+def _profiles(tasks: Sequence[Task], colors: Mapping[str, int], panels: list) -> str:
+    places = []
+    for task in tasks:
+        if max(len(runs) for runs in task.methods.values()) < 2:
+            continue
+        scores = {method: task.scores(method) for method in task.methods}
+        panels.append(data.profiles(scores, colors, task.name, "final score"))
+        numbers = page.folded("numbers", tables.curve_numbers(panels[-1], list(colors)))
+        places.append(page.panel(len(panels) - 1, task.name, numbers))
+    content = f'<div class="panels">{"".join(places)}</div>' if places else ""
+    return page.section("profiles", "Performance profiles", content)
+
+
+def _improvement(tasks: Sequence[Task], colors: Mapping[str, int]) -> str:
+    parts = []
+    for task in tasks:
+        if len(task.methods) > 1:
+            scores = {method: task.scores(method) for method in task.methods}
+            parts.append(page.folded(task.name, tables.improvement(scores, colors), open_at_first=len(tasks) == 1))
+    return page.section("improvement", "Probability of improvement", *parts)
+
+
+def _arguments(tasks: Sequence[Task], colors: Mapping[str, int]) -> str:
+    found = [(task.name, tables.differences(task, colors)) for task in tasks]
+    parts = [page.folded(name, table, open_at_first=len(found) == 1) for name, table in found if table]
+    return page.section("arguments", "Arguments that differ", *parts)
+
+
+def _videos(runs: Sequence[Measured], out: str) -> str:
+    content, words = videos.gallery(runs, out)
+    return page.section("videos", "Videos", page.paragraph(words), content) if content else ""
+
+
+def _runs(runs: Sequence[Measured], colors: Mapping[str, int], out: str) -> str:
+    facts = [name for name in RUN_FACTS if any(run.facts[name] for run in runs)]
+    rows = []
+    for run in runs:
+        cells = [
+            tables.named(run.run.label, colors[run.run.label]),
+            escape(run.run.env or "-"),
+            tables.number(run.score),
+        ]
+        cells += [escape(run.facts[name] or "-") for name in facts]
+        rows.append([*cells, f"<small>{escape(run.run.dirname)}</small>"])
+    table = tables.table(["method", "environment", "score", *facts, "directory"], rows) if rows else ""
+    return page.section("runs", "Runs", page.folded(f"{len(rows)} runs", table, len(rows) <= 12) if rows else "")
+
+
+def _problems(problems: Sequence[str]) -> str:
+    lines = [(line, False) for line in problems[:MOST_LISTED]]
+    more = [(f"... and {len(problems) - MOST_LISTED} more", False)] if len(problems) > MOST_LISTED else []
+    return page.section("problems", "Not read", page.bullets(lines + more))

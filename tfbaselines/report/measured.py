@@ -1,0 +1,125 @@
+"""What the report reads from each run: curves over steps, minutes and episodes, a final score, facts, videos."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfbaselines.errors import UsageError
+from tfbaselines.plot.columns import RATES, RETURNS, SECONDS_IN, SHORT_XAXES, SUCCESS, readable
+from tfbaselines.plot.results import Run, Series, series
+
+# Names of the axes, and their columns in order of preference.
+AXES: dict[str, Sequence[str]] = {"steps": (*SHORT_XAXES["steps"], "Epoch"), "time": SHORT_XAXES["time"]}
+AXES["episodes"] = SHORT_XAXES["episodes"]
+# The final score is the mean over this share of the curve, at its end.
+FINAL_SHARE = 0.1
+# Texts from a run's files are cut there.
+LONGEST_TEXT = 200
+VIDEOS = (".mp4", ".webm")
+# Directories below a run's in which videos are.
+VIDEO_DIRECTORIES = ("", "videos", "video")
+MOST_VIDEOS = 6
+
+
+class Measured(NamedTuple):
+    """Numbers of one run.
+
+    Attributes:
+        run: its tables and configuration.
+        success: the curve is a rate of success, no return.
+        column: column of the curve.
+        curves: curves by the name of the axis; time in minutes.
+        score: mean of the last tenth of the curve.
+        facts: texts for the table of runs, by name.
+        videos: paths.
+    """
+
+    run: Run
+    success: bool
+    column: str
+    curves: Mapping[str, Series]
+    score: float
+    facts: Mapping[str, str]
+    videos: Sequence[Path]
+
+    @property
+    def end(self) -> float:
+        """Last value of the first axis that the run has."""
+        return float(next(iter(self.curves.values())).x[-1])
+
+
+def measure(run: Run) -> Measured | str:
+    """Read a run's numbers; a line instead if it has no returns."""
+    success = any(SUCCESS in table for table in run.tables.values())
+    columns = [SUCCESS] if success else RETURNS
+    try:
+        found = {name: series(run, axis, columns) for name, axis in AXES.items()}
+    except UsageError as error:
+        return str(error)
+    curves = {name: _in_minutes(curve) for name, curve in found.items() if curve is not None}
+    if not curves:
+        return f"no returns in {run.dirname}"
+    first = next(iter(curves.values()))
+    return Measured(run, success, first.y_name, curves, final_score(first), facts(run, curves), find_videos(run))
+
+
+def _in_minutes(curve: Series) -> Series:
+    return curve._replace(x=curve.x / SECONDS_IN.get(readable(curve.x_name), 1.0))
+
+
+def final_score(curve: Series) -> float:
+    """Compute the mean of the last tenth of a curve."""
+    begin = curve.x[-1] - FINAL_SHARE * (curve.x[-1] - curve.x[0])
+    return float(curve.y[curve.x >= begin].mean())
+
+
+def facts(run: Run, curves: Mapping[str, Series]) -> dict[str, str]:
+    """Describe a run: seed, rate, duration, machine, commit."""
+    config, env = run.config, run.config.get("env")
+    seed = env.get("seed") if isinstance(env, dict) else config.get("seed")
+    minutes = curves["time"].x[-1] if "time" in curves else None
+    versions, commits = (_mapping(config.get(name)) for name in ("versions", "git_commit"))
+    found = {
+        "seed": "" if seed is None else str(seed),
+        "steps": f"{curves['steps'].x[-1]:,.0f}" if "steps" in curves else "",
+        "steps/s": _rate(run, curves),
+        "minutes": "" if minutes is None else f"{minutes:,.1f}",
+        "machine": " ".join(str(config.get(name) or "") for name in ("host", "platform")).strip(),
+        "commit": str(commits.get("tfbaselines") or commits.get("working_directory") or "")[:10],
+        "version": " ".join(f"{name} {versions[name]}" for name in ("tfbaselines", "tensorflow") if name in versions),
+        "started": str(config.get("started") or "")[:19].replace("T", " "),
+    }
+    return {name: text[:LONGEST_TEXT] for name, text in found.items()}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _rate(run: Run, curves: Mapping[str, Series]) -> str:
+    """Return the median of the logged steps per second, or else steps over time."""
+    found = None
+    try:
+        found = series(run, AXES["steps"], RATES)
+    except UsageError:
+        # The column holds no numbers.
+        found = None
+    if found is not None:
+        return f"{np.median(found.y):,.0f}"
+    if "time" in curves and "steps" in curves and curves["time"].x[-1] > 0:
+        return f"{curves['steps'].x[-1] / (60 * curves['time'].x[-1]):,.0f}"
+    return ""
+
+
+def find_videos(run: Run) -> list[Path]:
+    """Find a run's latest videos; links and special files are left out."""
+    found = []
+    for place in (Path(run.dirname, below) for below in VIDEO_DIRECTORIES):
+        if place.is_dir() and not place.is_symlink():
+            with os.scandir(place) as entries:
+                own = (entry for entry in entries if entry.name.lower().endswith(VIDEOS))
+                found += [(entry.stat().st_mtime, entry.path) for entry in own if entry.is_file(follow_symlinks=False)]
+    return [Path(path) for _, path in sorted(found)[-MOST_VIDEOS:]]

@@ -1,0 +1,153 @@
+"""Tasks: runs of one environment by method, their scores, and what the scores say."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tfbaselines.report import statistics
+from tfbaselines.report.measured import Measured
+
+# With more methods, only pairs with the best one have a sentence.
+FEW_METHODS = 4
+# Sentences about pairs of a task.
+MOST_SENTENCES = 8
+# A larger number of seeds is not worth naming.
+MANY_SEEDS = 100
+
+
+class Task(NamedTuple):
+    """Runs of one environment.
+
+    Attributes:
+        env: id of the environment, empty if unknown.
+        success: scores are rates of success.
+        methods: runs by method, the best interquartile mean first.
+    """
+
+    env: str
+    success: bool
+    methods: Mapping[str, Sequence[Measured]]
+
+    @property
+    def name(self) -> str:
+        """Title of the task."""
+        return f"{self.env or 'unknown environment'}{' (success rate)' if self.success else ''}"
+
+    def scores(self, method: str) -> np.ndarray:
+        """Return a method's final scores: [R, 1]."""
+        return np.array([[run.score] for run in self.methods[method]])
+
+
+class Pair(NamedTuple):
+    """A method that seems better than another, with the probability of improvement and what a test says."""
+
+    better: str
+    worse: str
+    counts: tuple[int, int]
+    probability: float
+    p_value: float
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether chance alone would rarely give this difference."""
+        return self.p_value < statistics.ALPHA
+
+
+def tasks_of(runs: Iterable[Measured]) -> list[Task]:
+    """Sort runs into tasks by environment, and by method within them."""
+    sorted_runs: dict[tuple[str, bool], dict[str, list[Measured]]] = {}
+    for one in runs:
+        sorted_runs.setdefault((one.run.env, one.success), {}).setdefault(one.run.label, []).append(one)
+    return [
+        Task(env, success, dict(sorted(methods.items(), key=lambda item: (-_iqm(item[1]), item[0]))))
+        for (env, success), methods in sorted(sorted_runs.items())
+    ]
+
+
+def _iqm(runs: Sequence[Measured]) -> float:
+    return float(statistics.interquartile_mean_of(np.array([run.score for run in runs])))
+
+
+def pairs_of(scores: Mapping[str, np.ndarray]) -> list[Pair]:
+    """Compare methods: all of a few, or else the first with each other one.
+
+    Args:
+        scores: [R, K] by method.
+    """
+    names = list(scores)
+    chosen = [(one, two) for place, one in enumerate(names) for two in names[place + 1 :]]
+    if len(names) > FEW_METHODS:
+        chosen = [(names[0], other) for other in names[1:]]
+    return [_pair(one, two, scores[one], scores[two]) for one, two in chosen]
+
+
+def _pair(one: str, two: str, first: np.ndarray, second: np.ndarray) -> Pair:
+    probability = float(statistics.probability_of_improvement(first, second))
+    if probability < 1 / 2:
+        return _pair(two, one, second, first)
+    return Pair(one, two, (len(first), len(second)), probability, statistics.p_value(first, second))
+
+
+def sentences(pairs: Sequence[Pair]) -> list[str]:
+    """Say which methods the seeds tell apart, and how many seeds would tell the others apart."""
+    found = [_sentence(pair) for pair in pairs[:MOST_SENTENCES]]
+    if len(pairs) > MOST_SENTENCES:
+        apart = sum(pair.told_apart for pair in pairs[MOST_SENTENCES:])
+        found.append(f"Of {len(pairs) - MOST_SENTENCES} more pairs, {apart} are told apart.")
+    return found
+
+
+def _sentence(pair: Pair) -> str:
+    first, second = pair.counts
+    seeds = f"{first} and {second} seeds" if first != second else f"{first} seed{'s' if first > 1 else ''}"
+    better = f"({pair.better} was better in {pair.probability:.0%} of the pairs of runs, p = {pair.p_value:.2g})"
+    if pair.told_apart:
+        return f"{pair.better} is better than {pair.worse} {better}."
+    needed = statistics.seeds_needed(pair.probability)
+    these = f"{'This' if seeds == '1 seed' else 'These'} {seeds} cannot tell {pair.better} from {pair.worse}"
+    if needed is None:
+        return f"{these}: they are equal so far."
+    if needed > MANY_SEEDS:
+        return f"{these}; more than {MANY_SEEDS} would {better}."
+    return f"{these}; about {max(needed, min(pair.counts) + 1)} would {better}."
+
+
+def shared(tasks: Sequence[Task]) -> tuple[list[Task], list[str]]:
+    """Choose the tasks and methods of comparisons over all tasks: each method has runs on each task.
+
+    The choice has the most scores; without two methods on two tasks it is empty.
+    """
+    tasks_by_method: dict[str, frozenset[int]] = {}
+    for place, task in enumerate(tasks):
+        for method in task.methods:
+            tasks_by_method[method] = tasks_by_method.get(method, frozenset()) | {place}
+    choices = []
+    for wanted in sorted(set(tasks_by_method.values()), key=sorted):
+        methods = [method for method, own in tasks_by_method.items() if wanted <= own]
+        if len(wanted) > 1 and len(methods) > 1:
+            choices.append((len(wanted) * len(methods), sorted(wanted), methods))
+    if not choices:
+        return [], []
+    _, places, methods = max(choices, key=lambda choice: choice[0])
+    return [tasks[place] for place in places], methods
+
+
+def normalized(tasks: Sequence[Task], methods: Sequence[str]) -> dict[str, np.ndarray]:
+    """Return scores [R, K] by method, on each task between 0, the worst run, and 1, the best run of any method here.
+
+    R is the smallest number of runs that the method has on a task; further ones are left out.
+    """
+    columns: dict[str, list[np.ndarray]] = {method: [] for method in methods}
+    for task in tasks:
+        scores = {method: task.scores(method)[:, 0] for method in methods}
+        every = np.concatenate([task.scores(method)[:, 0] for method in task.methods])
+        low, span = every.min(), np.ptp(every) or 1.0
+        for method in methods:
+            columns[method].append((scores[method] - low) / span)
+    matrices = {}
+    for method, own in columns.items():
+        count = min(map(len, own))
+        matrices[method] = np.stack([column[:count] for column in own], axis=1)
+    order = sorted(methods, key=lambda method: -float(statistics.interquartile_mean(matrices[method])))
+    return {method: matrices[method] for method in order}
