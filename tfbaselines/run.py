@@ -376,8 +376,7 @@ def console(main: Callable[[], int] = command) -> None:
         # Show the Python stack when a C++ library ends the process.
         faulthandler.enable()
     status = main()
-    mpi.finalize()
-    leave(status)
+    leave(status, mpi.finalize)
 
 
 if __name__ == "__main__":

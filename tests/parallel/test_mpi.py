@@ -1,12 +1,13 @@
 import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import run_on_ranks
+from commands import TWO_RANKS, environment, run_on_ranks
 
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.mpi import Communicator
@@ -122,6 +123,27 @@ def test_ranks_that_are_killed_leave_no_shared_memory_and_were_named(tmp_path):
     for number, line, *segments in written:
         assert line.startswith("processes of the ranks: 0 is ") and re.search(rf"\b{number} on ", line)
         assert segments and not any(map(os.path.exists, segments))
+
+
+LEAVING = """
+import atexit, time
+from pathlib import Path
+from tfbaselines.cli import leave
+from tfbaselines.parallel import mpi
+def write(rank=mpi.world().rank):
+    time.sleep(0.3 * rank)
+    Path(f"written-{rank}").touch()
+atexit.register(write)
+leave(0, mpi.finalize)
+"""
+
+
+def test_no_rank_is_killed_before_its_exit_functions_have_run(tmp_path):
+    """Of mpirun's own processes, as a user starts them."""
+    command = [*TWO_RANKS, sys.executable, "-c", LEAVING]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["written-0", "written-1"]
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from warm import Warm
+from warm import Warm, address
 
 # A run small enough for a test: some 10 updates a second.
 SMALL = ["--env=CartPole-v1", "--nsteps=64", "--noptepochs=1", "--num_hidden=8", "--seed=1"]
@@ -16,6 +16,7 @@ SMALL = ["--env=CartPole-v1", "--nsteps=64", "--noptepochs=1", "--num_hidden=8",
 SUPPORT = os.pathsep.join(map(str, (Path(__file__).parent, Path(__file__).parents[2])))
 
 TWO_RANKS = ("mpirun", "-np", "2")
+RANK = Path(__file__).with_name("rank.py")
 
 
 def environment(**extra):
@@ -25,10 +26,11 @@ def environment(**extra):
 
 
 def start(module, *arguments, cwd, launcher=(), **extra):
-    """Start ``python -m module arguments``; one of our own commands with TensorFlow imported, which saves seconds."""
-    if module.startswith("tfbaselines.") and not launcher:
+    """Start ``python -m module arguments`` with TensorFlow imported, which saves seconds; on other hosts without."""
+    if not launcher:
         return Warm([module, *arguments], cwd, environment(**extra))
-    command = [*launcher, sys.executable, "-m", module, *map(str, arguments)]
+    rank = [RANK, address(), module] if launcher[0] == "mpirun" else ["-m", module]
+    command = [*launcher, sys.executable, *map(str, (*rank, *arguments))]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, cwd=cwd, env=environment(**extra), stdout=pipe, stderr=pipe, text=True)
 

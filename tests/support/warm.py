@@ -30,7 +30,7 @@ class Warm:
         self._kept = [] if output else [tempfile.NamedTemporaryFile("w+") for _ in range(2)]  # noqa: SIM115
         stdout, stderr = self._kept or (output, output)
         self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._connection.connect(_address())
+        self._connection.connect("\0" + address())
         request = json.dumps({"words": [str(word) for word in words], "cwd": str(cwd), "env": env}).encode()
         socket.send_fds(self._connection, [len(request).to_bytes(8, "big")], [stdout.fileno(), stderr.fileno()])
         self._connection.sendall(request)
@@ -89,13 +89,13 @@ def _read(connection, size):
 _server = None
 
 
-def _address():
-    """The server's socket; the first call starts it, and it ends with this process."""
+def address():
+    """The server's socket without its first byte, zero; the first call starts it, and it ends with this process."""
     global _server
     if _server is None or _server.poll() is not None:
         _server = subprocess.Popen([sys.executable, __file__, str(os.getpid())], stdout=subprocess.PIPE)
         _server.stdout.read(1)
-    return f"\0warm-{os.getpid()}-{_server.pid}"
+    return f"warm-{os.getpid()}-{_server.pid}"
 
 
 def serve(parent):
@@ -108,7 +108,7 @@ def serve(parent):
     while os.getppid() == parent:
         if select.select([listener], [], [], 0.02)[0]:
             connection, _ = listener.accept()
-            size, files, _, _ = socket.recv_fds(connection, 8, 2)
+            size, files, _, _ = socket.recv_fds(connection, 8, 3)
             request = json.loads(_read(connection, int.from_bytes(size, "big")))
             pid = os.fork()
             if pid == 0:
@@ -124,8 +124,11 @@ def serve(parent):
 
 
 def _report(running):
-    """Tell who asked for them the exit statuses of processes that have ended."""
+    """Kill processes that nobody waits for any longer; send the exit statuses of those that have ended."""
+    closed = select.select(list(running.values()), [], [], 0)[0]
     for pid in list(running):
+        if running[pid] in closed:
+            os.kill(pid, signal.SIGKILL)
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             with contextlib.suppress(OSError), running.pop(pid) as connection:
@@ -135,13 +138,16 @@ def _report(running):
 def become(request, files):
     """Take the directory, environment and output of the request, and run its module as `python -m` does."""
     os.setsid()
-    for descriptor, file in enumerate(files, 1):
+    for descriptor, file in enumerate(files[:2], 1):
         os.dup2(file, descriptor)
         os.close(file)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
+    for channel in files[2:]:
+        # tests/support/rank.py: the way to mpirun has another number here.
+        os.environ["PMI_FD"] = str(channel)
     given = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     sys.path[:] = [os.getcwd(), *given, *sys.path[1:]]
     sys.orig_argv[:] = [sys.executable, "-m", *request["words"]]

@@ -108,15 +108,22 @@ def _has_working_directory() -> bool:
     return True
 
 
-def leave(status: int) -> NoReturn:
+def leave(status: int, last: Callable[[], None] | None = None) -> NoReturn:
     """End the process of a command with this exit status, without the destructors of C++ libraries.
 
     TensorFlow's destructors sometimes abort ("free(): invalid pointer") after everything is written, and the process
     would end with SIGABRT's status. Python's exit functions run.
+
+    Args:
+        status: exit status.
+        last: called after everything is written. MPI ends there: mpirun kills ranks that are still at work when
+            another one has left.
     """
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         # The reader of a pipe may have closed it.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
+    if last is not None:
+        last()
     os._exit(status)

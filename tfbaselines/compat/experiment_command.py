@@ -240,8 +240,7 @@ def _in_own_process(alg: str, **kwargs: Any) -> None:
     if 0 < status < 128:
         # If only this rank failed, the others must not wait for it.
         mpi.abort_job(status)
-    mpi.finalize()
-    leave(status)
+    leave(status, mpi.finalize)
 
 
 def _name_results(directories: list[str]) -> None:
