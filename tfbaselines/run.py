@@ -309,10 +309,11 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
 
 
 def _callbacks(args: Arguments, config: dict[str, Any]) -> list[Any]:
-    from tfbaselines.training.callbacks import EvaluateEvery, SaveEvery, StopAt, StopWithoutGain
+    from tfbaselines.training.callbacks import Doctor, EvaluateEvery, SaveEvery, StopAt, StopWithoutGain
 
     further = {SaveEvery: args.save_every, StopAt: args.stop_at, StopWithoutGain: args.stop_without_gain}
     callbacks = [callback(value) for callback, value in further.items() if value is not None]
+    callbacks += [Doctor(stop=args.doctor == "stop")] if args.doctor else []
     if args.evaluate_every is None:
         return callbacks
     count = args.evaluate_episodes

@@ -12,6 +12,8 @@ from tfbaselines.algs import NAMES, get
 from tfbaselines.compat.__main__ import arguments_table, calls_table, names_table
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import EpochConfig, ReplayConfig, RolloutConfig
+from tfbaselines.doctor.findings import CAUSES
+from tfbaselines.doctor.rules import rules
 
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "data" / "benchmarks"
@@ -185,6 +187,22 @@ def written_table(name: str, left_out: Collection[str] = ()) -> str:
     return table((rows[0][i] for i in kept), ([row[i] for i in kept] for row in rows[2:]))
 
 
+# --- The doctor
+
+
+def doctor_rules() -> str:
+    """Describe the doctor's rules, each with the anchor that its findings link to."""
+    sections = []
+    for rule in rules():
+        needs = f"Needs a column of {', '.join(rule.needs)}. " if rule.needs else ""
+        causes = "; ".join(CAUSES[cause] for cause in rule.causes)
+        commands = f"Check: `{rule.check.format(run='RUN', alg='ALG', env='ENV')}`"
+        lines = [f"({rule.name.replace('_', '-')})=\n### {rule.title}\n", f"{rule.meaning}\n"]
+        lines += [f"{needs}Likely causes: {causes}. Source: {rule.source}. {commands}\n"]
+        sections.append("\n".join(lines))
+    return "\n".join(sections)
+
+
 # --- Architecture
 
 
@@ -210,11 +228,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "mujoco1m": lambda: written_table("mujoco1m", ("steps", "seeds", "deviation", "commit")),
     "on_policy": lambda: suite_table("on_policy"),
     "speed": speed_table,
+    "doctor_rules": doctor_rules,
     "faults": lambda: written_table("faults"),
     "modules_training": lambda: modules_table(["training", "learn", "rollout", "replay"]),
     "modules_acting": lambda: modules_table(["policy", "envs"]),
     "modules_signals": lambda: modules_table(["rewards", "demos"]),
-    "modules_edges": lambda: modules_table(["config", "cli", "logs", "plot", "bench", "parallel", "compat"]),
+    "modules_edges": lambda: modules_table(["config", "cli", "logs", "doctor", "plot", "bench", "parallel", "compat"]),
 }
 
 

@@ -110,6 +110,11 @@ class Flags(Declared):
     on_nan: str = arg("stop", "if a number is not finite: end the run, or drop the update ('skip')", choices=ON_NAN)
     cpu: int | None = arg(None, "number of MPI ranks; the command starts itself under mpirun", at_least=1)
     timers: bool = arg(False, "log the seconds and shares of each phase: collect, act, environment, update, save")
+    doctor: bool | str = arg(
+        False,
+        "warn once of each sign that surely keeps the run from learning; --doctor=stop ends the run there",
+        choices=("stop",),
+    )
     mpi_exchange: str = arg(
         "auto",
         "exchange between ranks: batches at once, or gradients at each step; the results are the same",

@@ -109,6 +109,11 @@ class Evidence:
         """Environment steps that the run was to take; None if they are unknown."""
         return self.settings.number("total_timesteps")
 
+    @property
+    def whole(self) -> float:
+        """Environment steps of the whole run, also if it goes on."""
+        return max(self.steps, self.planned or 0.0)
+
     @functools.cached_property
     def lacking(self) -> list[str]:
         """Quantities that the run's table has no column of."""

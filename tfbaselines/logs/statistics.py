@@ -175,6 +175,11 @@ class Episodes:
         return [reward for reward, _ in self._latest]
 
     @property
+    def lengths(self) -> list[float]:
+        """Lengths of the latest episodes."""
+        return [length for _, length in self._latest]
+
+    @property
     def mean_reward(self) -> float:
         """Mean return of the latest episodes; NaN before the first one ends."""
         if self._mean_reward is None:
@@ -194,7 +199,7 @@ class Episodes:
     @property
     def mean_length(self) -> float:
         """Mean length of the latest episodes; NaN before the first one ends."""
-        return safe_mean([length for _, length in self._latest])
+        return safe_mean(self.lengths)
 
     def state(self) -> dict[str, Any]:
         """Return the episodes and their number."""

@@ -5,9 +5,9 @@
     ppo2.learn("mlp", env, run=RunOptions(callback=[EvaluateEvery(1e4, "CartPole-v1"), StopAt(475)]))
 
 A callback may use run.timesteps, run.update, run.mean_reward, run.judged_return, run.episodes, run.model, run.config,
-run.save(), run.stop() and run.columns; see Run in training/run.py. A callback may have further methods: begin(run) is
-called before the first update, close() at the end; state() and restore(state) let a resumed run continue as if it had
-never stopped.
+run.save(), run.stop(), run.columns and run.row; see Run in training/run.py. A callback may have further methods:
+begin(run) is called before the first update, close() at the end; state() and restore(state) let a resumed run continue
+as if it had never stopped.
 """
 
 import math
@@ -21,6 +21,7 @@ from gymnasium import spaces
 
 from tfbaselines.config.algorithm import EVAL_SEEDS_APART
 from tfbaselines.config.options import Callback, callbacks_of
+from tfbaselines.doctor.watch import Watch
 from tfbaselines.envs.adapt import as_vec_env, check_apart
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import UsageError, bad_argument, check_at_least
@@ -130,6 +131,45 @@ class StopWithoutGain:
     def restore(self, state: dict[str, Any]) -> None:
         self._best = -math.inf if state["best"] is None else state["best"]
         self._since = state["since"]
+
+
+class Doctor:
+    """Apply the doctor's rules to the columns of the logs as they come; warn once of each sign that is sure.
+
+    The rules are applied at the 8th row of the logs, and then after half as many rows again.
+
+    Args:
+        stop: end the run at the first warning; its checkpoint is saved.
+    """
+
+    def __init__(self, stop: bool = False) -> None:
+        self._stop = stop
+        self._watch: Watch | None = None
+        self._saved: dict[str, Any] | None = None
+
+    def begin(self, run: Any) -> None:
+        """Take the run's settings."""
+        arguments = run.algorithm.config.arguments()
+        defaults = {name: argument.default for name, argument in arguments.items()}
+        given = {name: getattr(run.config, name) for name in defaults if getattr(run.config, name) != defaults[name]}
+        # A run from Python may have no description.
+        config = {"alg": run.name, "learn": given} | run.model.config
+        self._watch = Watch(config, defaults, logger.configured_dir() or "RUN", sum(env.num_envs for env in run.envs))
+        self._watch.count = run.episodes.count
+        if self._saved is not None:
+            self._watch.restore(self._saved)
+
+    def __call__(self, run: Any) -> bool:
+        new = self._watch.look(run.row, run.timesteps, run.episodes)
+        for finding in new:
+            logger.warn(f"doctor, at step {run.timesteps:,}: {finding.title}: {finding.seen}; see {finding.page}")
+        return not (new and self._stop)
+
+    def state(self) -> dict[str, Any]:
+        return self._watch.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._saved = state
 
 
 class Every:

@@ -203,7 +203,8 @@ ARRAYS = ("mean", "var", "latest", "returns")
 NAMED = ("training", "files", "events", "env", "rng", "ranks", "callbacks", "acting", "episodes", "eval_episodes")
 OPTIONAL = ("best", "files", "_elapsed_steps")
 # Wrappers and callbacks of this package; others give their states any names.
-OWN = ("Monitor", "TimeLimit", "OrderEnforcing", "PassiveEnvChecker", "EvaluateEvery", "SaveEvery", "StopWithoutGain")
+OWN = ("Monitor", "TimeLimit", "OrderEnforcing", "PassiveEnvChecker")
+OWN += ("EvaluateEvery", "SaveEvery", "StopWithoutGain", "Doctor")
 
 
 def fault_of(value: Any, name: str = "training", path: str = "training") -> str | None:

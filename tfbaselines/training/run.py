@@ -72,7 +72,7 @@ class Run:
         clock: counters of updates, steps and seconds.
         timers: seconds of each phase.
         scores: latest episodes of training and of tests.
-        columns: further columns of the logs by name, for callbacks.
+        columns, row: further columns of the logs by name, for callbacks; the latest row of the logs.
         episodes_of_all_ranks: `episodes` has the episodes of all ranks.
 
     Args:
@@ -128,6 +128,7 @@ class Run:
         self.environments: Any = None
         self.model: PolicyModel | None = None
         self.columns: dict[str, float] = {}
+        self.row: dict[str, Any] = {}
         self._callbacks = Callbacks(self.options.callback, *stops_of(config), *lessons_of(self.normalized))
         self._paused: Callable[[], AbstractContextManager] = nullcontext
         self._finite = FiniteCheck(self.options.on_nan == "skip", self.comm, self._where)
@@ -332,7 +333,7 @@ class Run:
         if self.clock.row_due(self.episodes.count) or self._stopped:
             self.clock.measure_speed()
             logger.logkvs(row() | self._further_columns() | self.columns)
-            logger.dumpkvs()
+            self.row = logger.dumpkvs()
         if self.update % UPDATES_BETWEEN_SYNC_CHECKS == 0:
             check_in_step(self.model.variables(), self.comm)
         for line in exchange.news():

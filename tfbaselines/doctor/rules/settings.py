@@ -179,12 +179,12 @@ def target_still(run: Evidence) -> Sign | None:
     if polyak is not None and polyak > 0.9999:
         return Sign("polyak", number(polyak), 0.97, healthy="0.95 to 0.999", flags="--polyak=0.995")
     every = run.settings.number("target_network_update_freq")
-    if every is None or not run.steps or every < run.steps / 4:
+    if every is None or not run.whole or every < run.whole / 4:
         return None
-    words = f"{number(every)} in {number(run.steps)} steps"
+    words = f"{number(every)} in {number(run.whole)} steps"
     flags = "--target_network_update_freq=500"
     return Sign(
-        "target_network_update_freq", words, 0.95 if every > run.steps else 0.75, healthy="250 to 8,000", flags=flags
+        "target_network_update_freq", words, 0.95 if every >= run.whole else 0.75, healthy="250 to 8,000", flags=flags
     )
 
 
@@ -241,7 +241,8 @@ def starts_late(run: Evidence) -> Sign | None:
     if not run.steps or wait < 0.8 * run.steps:
         return None
     words = f"{number(wait)} of {number(run.steps)} steps"
-    return Sign(name, words, 0.97 if wait >= run.steps else 0.8, healthy="a tenth of the run", flags=f"--{name}=1000")
+    certainty = 0.97 if wait >= run.whole else 0.8 if wait >= 0.8 * run.whole else 0.5
+    return Sign(name, words, certainty, healthy="a tenth of the run", flags=f"--{name}=1000")
 
 
 @rule(
