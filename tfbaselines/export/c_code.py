@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,15 @@ from tfbaselines.envs.vec.observations import MASK
 from tfbaselines.export.memory import BLOCK, Place, placed
 from tfbaselines.export.vectors_file import ordered
 
+FILES = Path(__file__).parent / "files"
+
 # Characters of a line of constants.
 LINE = 110
 
 
 def template(name: str) -> str:
     """Read a file that exports are made from."""
-    return resources.files("tfbaselines.export").joinpath("files", name).read_text(encoding="utf-8")
+    return (FILES / name).read_text(encoding="utf-8")
 
 
 def header(prefix: str, program: Mapping[str, Any], weights: Mapping[str, np.ndarray]) -> str:
