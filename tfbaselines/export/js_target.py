@@ -24,7 +24,7 @@ PRECISIONS = ("float32",)
 WEIGHTS_FILE = "weights.js"
 CODE = ("policy.js", "tasks.js", "page.js", "check.js")
 
-USAGE = """Open `index.html` by a double click: the policy plays CartPole or Pendulum. No server and no network is needed.
+USAGE = """Open `index.html` by a double click: the policy plays CartPole or Pendulum. It needs no network.
 In a page of your own (`example.html`):
 
 ```html

@@ -12,32 +12,40 @@ class Policy {
     this.values = program.sizes.map((size) => new Float32Array(size));
     this.weights = {};
     for (const name in weights) this.weights[name] = decoded(weights[name]);
+    const prepared = (operations) => operations.map((operation) => this.prepared(operation));
+    this.body = prepared(program.body);
+    this.mostLikely = prepared(program.act.operations);
+    this.sampled = prepared(program.sample ? program.sample.operations : []);
   }
 
   /* Compute an action: a number, or an array.
 
      observation: an array of numbers, an image in the order rows, columns, channels; or an object with an array for
-     each part. A part that is missing is filled with ones: an action mask that allows everything.
+     each part. Without an action mask every action is allowed.
      state: the memory that the call before returned; null where an episode begins.
      noise: an array of program.noise.size numbers for a sampled action; null for the most likely one. */
   act(observation, state = null, noise = null) {
-    const { inputs, body } = this.program;
+    const { inputs } = this.program;
     const parts = isArray(observation) ? { [inputs[0].part]: observation } : observation;
-    for (const input of inputs) fill(this.values[input.value], parts[input.part], 1);
-    if (this.program.state) fill(this.values[this.program.state.value], state, 0);
-    if (noise) fill(this.values[this.program.noise.value], noise, 0);
+    for (const { part, value } of inputs)
+      if (part === "action_mask" && parts[part] === undefined) this.values[value].fill(1);
+      else fill(this.values[value], parts[part], part);
+    if (this.program.state) fill(this.values[this.program.state.value], state || 0, "state");
+    if (noise) fill(this.values[this.program.noise.value], noise, "noise");
     const ending = noise ? this.program.sample : this.program.act;
-    for (const operation of body) this.run(operation);
-    for (const operation of ending.operations) this.run(operation);
+    for (const run of this.body) run();
+    for (const run of noise ? this.sampled : this.mostLikely) run();
     const numbers = Array.from(this.values[ending.action]);
     const action = this.program.action.shape.length ? numbers : numbers[0];
     return { action, state: ending.state === null ? null : this.values[ending.state].slice() };
   }
 
-  run({ kind, inputs, output, settings, weights }) {
-    const arrays = {};
-    for (const role in weights) arrays[role] = this.weights[weights[role]];
-    OPERATIONS[kind](inputs.map((number) => this.values[number]), this.values[output], { ...settings, ...arrays });
+  /* Return a function that fills the output of an operation. */
+  prepared({ kind, inputs, output, settings, weights }) {
+    const given = { ...settings };
+    for (const role in weights) given[role] = this.weights[weights[role]];
+    const values = inputs.map((number) => this.values[number]);
+    return () => OPERATIONS[kind](values, this.values[output], given);
   }
 }
 
@@ -45,10 +53,12 @@ function isArray(numbers) {
   return Array.isArray(numbers) || ArrayBuffer.isView(numbers) || typeof numbers === "number";
 }
 
-function fill(target, numbers, missing) {
-  if (numbers === null || numbers === undefined) target.fill(missing);
-  else if (typeof numbers === "number") target.fill(numbers);
-  else target.set(Array.isArray(numbers) ? numbers.flat(Infinity) : numbers);
+function fill(target, numbers, name) {
+  const row = Array.isArray(numbers) ? numbers.flat(Infinity) : numbers;
+  if (typeof row === "number") target.fill(row);
+  else if (row === undefined || row.length !== target.length)
+    throw new RangeError(`${name} needs ${target.length} numbers, not ${row === undefined ? "none" : row.length}`);
+  else target.set(row);
 }
 
 function decoded(text) {
@@ -108,9 +118,9 @@ const OPERATIONS = {
   dense([x], y, { rows, width, units, kernel, bias }) {
     for (let row = 0; row < rows; row++) {
       y.set(bias, row * units);
-      for (let i = 0, place = 0; i < width; i++) {
+      for (let i = 0; i < width; i++) {
         const number = x[row * width + i];
-        for (let j = row * units; j < (row + 1) * units; j++) y[j] += number * kernel[place++];
+        for (let j = 0; j < units; j++) y[row * units + j] += number * kernel[i * units + j];
       }
     }
   },
