@@ -34,7 +34,7 @@ class ProbeEnv(gymnasium.Env):
     A subclass defines `number`, shown in each step, and `pay`, the reward of an action.
 
     Attributes:
-        actions_taken: every action so far, as a number.
+        taken: for each step so far the number that was shown and the action, as numbers.
 
     Args:
         actions: kind of action space; None for Discrete.
@@ -47,7 +47,7 @@ class ProbeEnv(gymnasium.Env):
         image = observations is not None and is_image(observations)
         self.observation_space = observations if image else spaces.Box(-1.0, 1.0, (1,), np.float32)
         self.action_space = like(actions or spaces.Discrete(2))
-        self.actions_taken: list[float] = []
+        self.taken: list[tuple[float, float]] = []
         self._time = 0
         self._cue = 1.0
 
@@ -58,7 +58,7 @@ class ProbeEnv(gymnasium.Env):
         return self.show(self.number()), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self.actions_taken.append(float(np.ravel(action)[0]))
+        self.taken.append((self.number(), float(np.ravel(action)[0])))
         reward = self.pay(action)
         self._time += 1
         return self.show(self.number()), float(reward), self._time >= self.length, False, {}
@@ -138,6 +138,32 @@ class ProbeMemoryEnv(ProbeActionFromObservationEnv):
 
     def pay(self, action: Any) -> float:
         return self.right(action, self._cue) if self._time == 1 else 0.0
+
+
+class RecordedEnv(gymnasium.Env):
+    """Recorded observations in episodes of one step, with a fixed reward for each: its value is this reward.
+
+    Args:
+        space: space of the observations.
+        observations: the observations.
+        rewards: their rewards.
+        actions: the action space.
+    """
+
+    def __init__(self, space: spaces.Space, observations: Any, rewards: Any, actions: spaces.Space) -> None:
+        self.observation_space = space
+        self.action_space = actions
+        self._observations = observations
+        self._rewards = rewards
+        self._place = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._place = int(self.np_random.integers(len(self._rewards)))
+        return self._observations[self._place], {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return self._observations[self._place], float(self._rewards[self._place]), True, False, {}
 
 
 ENVIRONMENTS = {

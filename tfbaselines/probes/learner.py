@@ -1,0 +1,168 @@
+"""Signs in a learner at work: how its parameters, its target network and its replay behave in a short training."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tfbaselines.probes.signs import Sign, number
+
+# Movement of a parameter in a gradient step, as a share of its size.
+SMALL, TINY = 3e-5, 5e-6
+LARGE, HUGE = 0.08, 0.3
+# Divergence of the policy from that before an update.
+STILL, JUMP = 1e-9, 3.0
+# Rows of the replay that are drawn.
+DRAWN = 512
+
+
+class Record:
+    """Numbers of a training, update by update: a callback's judge that never ends it.
+
+    Attributes:
+        moved: shares of their size by which parameters moved in an update's gradient steps, by number of parameter.
+        divergence: of the policy from that before, for each update.
+        lag: distance of the target network from the network, over the distance that the network moved.
+        copied: updates after which both were equal.
+        still: updates in which the network moved, and the target network did not.
+        counted: updates in which the network moved.
+        steps: gradient steps.
+        drawn: different transitions in DRAWN draws from the replay, and transitions that it holds; None without one.
+
+    Args:
+        obs: observations at which the policy is compared.
+        most: updates after which the training ends.
+    """
+
+    def __init__(self, obs: np.ndarray, most: int = 60) -> None:
+        self._obs = obs
+        self._most = most
+        self._before: list[np.ndarray] | None = None
+        self._target: list[np.ndarray] | None = None
+        self._policy: tuple[np.ndarray, np.ndarray] | None = None
+        self._steps = 0
+        self.moved: list[np.ndarray] = []
+        self.divergence: list[float] = []
+        self.lag: list[float] = []
+        self.copied = 0
+        self.still = 0
+        self.counted = 0
+        self.steps = 0
+        self.drawn: tuple[int, int] | None = None
+
+    def __call__(self, run: Any) -> bool | None:
+        now = [np.array(variable) for variable in run.model.policy.trainable_variables]
+        if self._before is not None:
+            self._compare(run, now)
+        self._before = now
+        if self.counted < self._most:
+            return None
+        self.drawn = drawn_from(run)
+        return True
+
+    def _compare(self, run: Any, now: list[np.ndarray]) -> None:
+        distance = joint_norm([a - b for a, b in zip(now, self._before, strict=True)])
+        if distance == 0:
+            return
+        self.counted += 1
+        self.steps += (taken := self._taken(run))
+        shares = [np.sqrt(np.square(a - b).mean() / max(np.square(b).mean(), 1e-6)) for a, b in zip(now, self._before, strict=True)]
+        self.moved.append(np.array(shares) / max(1, taken))
+        self._compare_policy(run)
+        self._compare_target(run, now, distance)
+
+    def _taken(self, run: Any) -> int:
+        """Count the gradient steps since the last update, by the optimizer's own counter; 1 without one."""
+        rules = [phase.rule for phase in run.model.update.phases] if hasattr(run.model, "update") else [run.model.optimizer]
+        counts = [int(rule.iterations) for rule in rules if hasattr(rule, "iterations")]
+        steps = max(counts, default=self._steps + 1)
+        taken, self._steps = steps - self._steps, steps
+        return max(1, taken)
+
+    def _compare_policy(self, run: Any) -> None:
+        policy = run.model.policy
+        if policy.recurrent or not hasattr(policy.head, "neglogp_numpy"):
+            return
+        flat = np.asarray(policy.forward(self._obs).flat)
+        if self._policy is not None:
+            actions, before = self._policy
+            self.divergence.append(float(np.mean(policy.head.neglogp_numpy(flat, actions) - before)))
+        noise = policy.head.draw_noise(np.random.default_rng(0), (len(flat),))
+        actions = policy.head.sample_numpy(flat, noise)
+        self._policy = actions, policy.head.neglogp_numpy(flat, actions)
+
+    def _compare_target(self, run: Any, now: list[np.ndarray], distance: float) -> None:
+        averaged = getattr(run.model, "averaged", None)
+        if averaged is None:
+            return
+        target = [np.array(variable) for variable in averaged.policy.trainable_variables]
+        apart = joint_norm([a - b for a, b in zip(now, target, strict=True)])
+        self.lag.append(apart / distance)
+        self.copied += apart == 0
+        if self._target is not None:
+            self.still += joint_norm([a - b for a, b in zip(target, self._target, strict=True)]) == 0
+        self._target = target
+
+
+def joint_norm(arrays: list[np.ndarray]) -> float:
+    """Return the norm of all arrays as one vector."""
+    return float(np.sqrt(sum(float(np.square(array, dtype=np.float64).sum()) for array in arrays)))
+
+
+def drawn_from(run: Any) -> tuple[int, int] | None:
+    """Draw from the replay of a run; return the different transitions and those that it holds."""
+    replay = getattr(run.model, "replay", None)
+    if replay is None or run.model.policy.recurrent or not hasattr(run, "draw"):
+        return None
+    blocks = run.draw(max(1, -(-DRAWN // int(run.config.batch_size))))
+    rewards = blocks["rewards"].reshape(-1, 1)
+    columns = [np.reshape(blocks[name], (len(rewards), -1)) for name in ("obs", "actions") if isinstance(blocks[name], np.ndarray)]
+    return len(np.unique(np.concatenate([*columns, rewards], axis=1), axis=0)), min(len(rewards), len(replay))
+
+
+def learner_signs(record: Record) -> Iterator[Sign]:
+    """Judge what was recorded."""
+    if record.counted < 3:
+        if record.counted == 0:
+            yield Sign("no_update", "no parameter moved in the trial", 0.9)
+        return
+    moved = np.nanmedian(np.array(record.moved), axis=0)
+    typical = float(np.median(moved))
+    if typical < SMALL:
+        yield Sign("small_steps", f"{number(typical)} of their size in a gradient step", 0.93 if typical < TINY else 0.8)
+    elif typical > LARGE:
+        yield Sign("large_steps", f"{number(typical)} of their size in a gradient step", 0.93 if typical > HUGE else 0.8)
+    frozen = int((np.array(record.moved).max(0) == 0).sum())
+    if frozen:
+        yield Sign("frozen_weights", f"{frozen} of {len(moved)} arrays never move", 0.5)
+    yield from _policy_signs(record)
+    yield from _target_signs(record)
+    if record.drawn is not None:
+        different, drawn = record.drawn
+        if different < 0.05 * drawn or drawn < 8:
+            yield Sign("replay", f"{different} different transitions in {DRAWN} draws, of {drawn} that it holds", 0.95)
+
+
+def _policy_signs(record: Record) -> Iterator[Sign]:
+    if len(record.divergence) < 3:
+        return
+    typical, largest = float(np.median(np.abs(record.divergence))), float(np.max(record.divergence))
+    if typical < STILL:
+        yield Sign("policy_still", f"{number(typical)} in an update", 0.6)
+    elif typical > JUMP:
+        yield Sign("policy_jumps", f"{number(typical)} in an update, {number(largest)} at most", 0.8)
+
+
+def _target_signs(record: Record) -> Iterator[Sign]:
+    if len(record.lag) < 3:
+        return
+    in_update = record.steps / record.counted
+    if record.still >= record.counted - 2 and record.steps >= 50:
+        yield Sign("target_frozen", f"it did not move in {record.steps} gradient steps", 0.93)
+    elif record.copied >= 0.9 * record.counted and in_update <= 4:
+        yield Sign("target_copied", f"equal after {record.copied} of {record.counted} updates", 0.95)
+
+
+def one_step_at_a_time(own: Mapping[str, Any]) -> dict[str, int]:
+    """Return arguments for one gradient step after each environment step, where an algorithm has them."""
+    return {name: 1 for name in ("update_every", "train_freq", "gradient_steps") if name in own}

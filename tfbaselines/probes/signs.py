@@ -1,0 +1,26 @@
+"""What a probe saw: a rule's name, the value in words, and how sure it is."""
+
+from typing import NamedTuple
+
+
+class Sign(NamedTuple):
+    """One thing that a probe saw.
+
+    Attributes:
+        rule: name in RULES.
+        value: what was seen, in words.
+        certainty: from 0 to 1.
+        causes: causes, if they are not the rule's.
+        remedy: arguments that mend it, if they are not the rule's.
+    """
+
+    rule: str
+    value: str
+    certainty: float
+    causes: tuple[str, ...] = ()
+    remedy: str = ""
+
+
+def number(value: float) -> str:
+    """Write a number in few digits."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"

@@ -1,0 +1,63 @@
+"""Signs in the vector environment that the learner gets: sizes after normalization, ends by time limit, copies."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tfbaselines.envs.make import build_env
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.probes.signs import Sign
+from tfbaselines.probes.walks import random_action, row_of
+
+# Time limit of the test, and steps after which it should have come.
+LIMIT, PATIENCE = 5, 15
+# Copies that are compared, and steps with them.
+COPIES, STEPS = 4, 300
+# Types of environments that take no time limit.
+WITHOUT_LIMIT = ("atari", "retro", "unity")
+
+
+def copies_of(config: dict[str, Any], count: int, seed: int = 0, **env_kwargs: Any) -> VecEnv:
+    """Make copies of a run's environment, normalized as in the run."""
+    own = config["env"]
+    further = {"num_env": count, "seed": seed, "worker": "dummy", "env_threads": None}
+    return build_env(own | further | {"env_kwargs": {**(own.get("env_kwargs") or {}), **env_kwargs}})
+
+
+def rows_of(env: VecEnv, obs: Any) -> np.ndarray:
+    """Return observations of a vector environment as one row each [N, n]."""
+    return np.stack([row_of(env.observation_space, one) for one in _each(obs, env.num_envs)])
+
+
+def _each(obs: Any, count: int) -> Iterator[Any]:
+    for i in range(count):
+        yield {name: part[i] for name, part in obs.items()} if isinstance(obs, dict) else obs[i]
+
+
+def seen(env: VecEnv, steps: int = STEPS) -> tuple[np.ndarray, np.ndarray]:
+    """Take random steps, equal ones in every copy; return observations [T, N, n] and rewards [T, N]."""
+    rng = np.random.default_rng(0)
+    rows, rewards = [rows_of(env, env.reset())], []
+    for _ in range(steps):
+        obs, paid, _, _ = env.step(np.stack([random_action(env.action_space, rng)] * env.num_envs))
+        rows.append(rows_of(env, obs))
+        rewards.append(paid)
+    return np.array(rows), np.array(rewards)
+
+
+def limit_signs(env: VecEnv, limit: int = LIMIT) -> Iterator[Sign]:
+    """Judge whether ends by a time limit of `limit` steps are told from real ends."""
+    rng = np.random.default_rng(0)
+    env.reset()
+    lengths, flags = np.zeros(env.num_envs, int), []
+    for _ in range(PATIENCE):
+        dones, infos = env.step(np.stack([random_action(env.action_space, rng) for _ in range(env.num_envs)]))[2:]
+        lengths += 1
+        flags += [bool(infos[i].get("TimeLimit.truncated")) for i in np.flatnonzero(dones & (lengths == limit))]
+        if (lengths > limit).any():
+            yield Sign("no_ends", f"a time limit of {limit} steps ended nothing in {int(lengths.max())} steps", 0.97)
+            return
+        lengths[dones] = 0
+    if len(flags) >= 3 and not any(flags):
+        yield Sign("limit_as_end", f"{len(flags)} ends by a time limit of {limit} steps were told as real ends", 0.97)
