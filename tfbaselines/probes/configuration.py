@@ -39,6 +39,7 @@ class Trials:
     """Trains a run's configuration on probe environments.
 
     Attributes:
+        algorithm: algorithm of the run.
         outcomes: outcomes by rule of the question.
 
     Args:
@@ -53,7 +54,7 @@ class Trials:
         self._config = config
         self._spaces = actions, observations
         self._seconds = seconds
-        self._algorithm = get(config["alg"])
+        self.algorithm = get(config["alg"])
         self._count = max(1, min(MOST_ENVS, int(config["env"].get("num_env") or 1)))
         self.outcomes: dict[str, Outcome] = {}
 
@@ -75,7 +76,12 @@ class Trials:
         watch = self._train(make, judge, changes or {})
         answer, steps = latest[-1] if latest else (answers.Answer(False, "it learned nothing in the time"), 0)
         words = watch.failure or answer.words
-        outcome = Outcome(answer.right and not watch.failure, words, steps, answers.exploration(max(envs, key=lambda env: len(env.taken))))
+        outcome = Outcome(
+            answer.right and not watch.failure,
+            words,
+            steps,
+            answers.exploration(max(envs, key=lambda env: len(env.taken))),
+        )
         if changes is None:
             self.outcomes[question.rule] = outcome
         return outcome
@@ -98,11 +104,13 @@ class Trials:
 
         watch = self._train(lambda: RecordedEnv(space, obs, rewards, self._spaces[0]), judge, {})
         share, steps = latest[-1] if latest else (0.0, 0)
-        words = watch.failure or f"{share:.0%} of the variance of {len(obs)} fixed values was fitted after {steps} steps"
+        words = (
+            watch.failure or f"{share:.0%} of the variance of {len(obs)} fixed values was fitted after {steps} steps"
+        )
         return Outcome(share > 0.3, words, steps, None)
 
     def _train(self, make: Any, judge: Any, changes: Mapping[str, Any]) -> Watch:
-        algorithm = self._algorithm
+        algorithm = self.algorithm
         learn = {**self._config["learn"], **changes}
         of_update = steps_of_update(algorithm, learn, self._count)
         steps = REPLAY_STEPS if of_update == 1 else max(ROLLOUT_STEPS, LEAST_UPDATES * of_update)
@@ -120,8 +128,11 @@ def first_failure(trials: Trials, deadline: float, recurrent: bool) -> Iterator[
 
     A right answer to a harder question answers the simpler ones too.
     """
-    values = get(trials._config["alg"]).values
-    kinds = [*([answers.VALUES] if values else []), answers.ACTIONS, *([answers.MEMORIES] if recurrent else [])]
+    kinds = [
+        *([answers.VALUES] if trials.algorithm.values else []),
+        answers.ACTIONS,
+        *([answers.MEMORIES] if recurrent else []),
+    ]
     for hard, simple in kinds:
         if time.monotonic() > deadline:
             return

@@ -25,7 +25,7 @@ from tfbaselines.probes.walks import (
 
 # Sizes of observations and of rewards beyond which networks learn slowly; far beyond, hardly at all.
 LARGE_OBS, FAR_TOO_LARGE_OBS = 100.0, 1e4
-LARGE_REWARD, FAR_TOO_LARGE_REWARD = 500.0, 5e3
+LARGE_REWARD, FAR_TOO_LARGE_REWARD = 200.0, 1e3
 SMALL_REWARD, FAR_TOO_SMALL_REWARD = 5e-3, 5e-4
 # Share of steps with a reward below which rewards are sparse.
 SPARSE = 0.002
@@ -86,14 +86,18 @@ def reward_signs(walk: Walk, threshold: float | None, limit: int | None) -> Iter
     elif (rewards < 0).all() and np.ptp(rewards) == 0 and len(walk.lengths) > 4:
         always = walk.terminated[walk.over].all()
         if always and limit is not None and walk.lengths.mean() < 0.25 * limit:
-            value = f"{number(rewards[0])} in every step, so ending at once is best (random: {walk.lengths.mean():.0f} steps)"
+            value = f"{number(rewards[0])} in every step, so ending at once is best"
             yield Sign("reward_sign", value, 0.8)
 
 
 def prediction_signs(found: Explained, effects: Sequence[Effect]) -> Iterator[Sign]:
     """Judge delays and missing observations from fits; `effects` are those of single actions, if they were measured."""
     soonest = min((one.obs for one in effects), default=0.0)
-    if found.late - found.now > CLEAR / 2 and found.late > found.alone + CLEAR / 2 and found.two - found.late < CLEAR / 2:
+    if (
+        found.late - found.now > CLEAR / 2
+        and found.late > found.alone + CLEAR / 2
+        and found.two - found.late < CLEAR / 2
+    ):
         value = f"{found.late:.0%} explained by the action before, {found.now:.0%} by the action itself"
         yield Sign("observation_delay", value, 0.93 if soonest >= 1 else 0.7)
     elif found.two - max(found.both, found.now) > 0.3 and found.two > CLEAR:
@@ -124,26 +128,27 @@ class NotRepeatable(Exception):
     """Equal actions after equal seeds gave different courses, so experiments with single actions say nothing."""
 
 
-def experiments(env: gymnasium.Env) -> tuple[list[Any], list[list[Effect]]]:
+def experiments(env: gymnasium.Env) -> tuple[list[list[Effect]], list[tuple[int, int]]]:
     """Compare the effects of different actions in the same states.
 
     Returns:
-        Actions, and for each one after the first the effects of taking it in place of the first, by seed.
+        The effects of each action after the first in place of the first, by seed; and the pairs of actions with the
+        same results.
     """
     space = env.action_space
     actions = different_actions(space)
-    effects: list[list[Effect]] = [[] for _ in actions[1:]]
+    tried: list[list[Course]] = []
     for seed in SEEDS:
         before, after = _around(space, seed)
-        base = course(env, seed, with_action(actions[0], before, after))
-        again = course(env, seed, with_action(actions[0], before, after))
-        if not effect(base, again).same:
+        courses = [course(env, seed, with_action(action, before, after)) for action in actions]
+        if not effect(courses[0], course(env, seed, with_action(actions[0], before, after))).same:
             raise NotRepeatable
-        if len(base.rewards) <= BEFORE:
-            continue
-        for found, action in zip(effects, actions[1:], strict=True):
-            found.append(effect(base, course(env, seed, with_action(action, before, after)), BEFORE))
-    return actions, effects
+        if len(courses[0].rewards) > BEFORE:
+            tried.append(courses)
+    effects = [[effect(courses[0], courses[i], BEFORE) for courses in tried] for i in range(1, len(actions))]
+    pairs = [(i, j) for j in range(len(actions)) for i in range(j)]
+    equal = [(i, j) for i, j in pairs if all(effect(courses[i], courses[j], BEFORE).same for courses in tried)]
+    return effects, equal
 
 
 def _around(space: spaces.Space, seed: int) -> tuple[list[Any], list[Any]]:
@@ -152,18 +157,18 @@ def _around(space: spaces.Space, seed: int) -> tuple[list[Any], list[Any]]:
     return before, after
 
 
-def effect_signs(actions: Sequence[Any], effects: Sequence[Sequence[Effect]]) -> Iterator[Sign]:
-    """Judge whether actions matter, and how soon."""
+def effect_signs(effects: Sequence[Sequence[Effect]], equal: Sequence[tuple[int, int]]) -> Iterator[Sign]:
+    """Judge whether actions matter, and how soon; see `experiments` for the arguments."""
     every = [one for found in effects for one in found]
     if not every:
         return
     if all(one.same for one in every):
-        value = f"{len(actions)} different actions in the same {len(effects[0])} states had the same results"
+        value = f"{len(effects) + 1} different actions in the same {len(effects[0])} states had the same results"
         yield Sign("actions_ignored", value, 0.97)
         return
-    idle = [i + 1 for i, found in enumerate(effects) if found and all(one.same for one in found)]
-    if idle and len(actions) > 2:
-        yield Sign("equal_actions", f"action {_listed(idle)} does the same as action 0", 0.4)
+    if equal:
+        shown = ", ".join(f"{i} and {j}" for i, j in equal[:4])
+        yield Sign("equal_actions", f"the same for the actions {shown}", 0.4)
     obs, reward = (min(getattr(one, name) for one in every) for name in ("obs", "reward"))
     if 1 <= obs < np.inf:
         yield Sign("late_effect", f"an action shows {obs:.0f} step later at the earliest", 0.5)
@@ -191,7 +196,9 @@ def bounds_signs(env: gymnasium.Env) -> Iterator[Sign]:
             ends.append(course(env, seed, with_action(action, before, after)))
         if len(ends[-1].rewards) <= BEFORE:
             continue
-        useful.append(next(share for share, one in zip(SHARES, ends, strict=True) if effect(one, ends[-1], BEFORE).same))
+        useful.append(
+            next(share for share, one in zip(SHARES, ends, strict=True) if effect(one, ends[-1], BEFORE).same)
+        )
     widest = max(useful, default=1.0)
     if useful and widest < 1.0 and min(useful) > SHARES[0]:
         value = f"all actions beyond {widest:.0%} of the range have the same effect"
@@ -247,3 +254,19 @@ def return_signs(returns: dict[str, np.ndarray]) -> Iterator[Sign]:
 def _listed(numbers: Sequence[int] | np.ndarray) -> str:
     shown = ", ".join(str(int(one)) for one in numbers[:6])
     return shown + (f" and {len(numbers) - 6} more" if len(numbers) > 6 else "")
+
+
+def horizon_signs(gamma: float | None, length: float, random: Walk, limit: int | None) -> Iterator[Sign]:
+    """Judge the discount beside the mean length of episodes."""
+    if not isinstance(gamma, int | float):
+        return
+    if gamma >= 1:
+        over = random.over
+        by_limit = not over.any() or bool(random.truncated[over].all())
+        value = "1, and " + ("only time limits end episodes" if by_limit else "episodes have real ends")
+        yield Sign("endless_values", value, 0.92 if by_limit else 0.62)
+        return
+    sees = 1.0 / (1.0 - gamma)
+    if length > 5 and sees < min(8.0, length / 2):
+        value = f"{sees:.3g} steps, random episodes have {length:.0f}"
+        yield Sign("short_horizon", value, 0.95 if sees < 2 else 0.7)

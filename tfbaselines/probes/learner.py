@@ -12,6 +12,8 @@ SMALL, TINY = 3e-5, 5e-6
 LARGE, HUGE = 0.08, 0.3
 # Divergence of the policy from that before an update.
 STILL, JUMP = 1e-9, 3.0
+# Gradient steps without a movement of the target network after which it is frozen: trials copy it more often.
+LEAST_STEPS = 300
 # Rows of the replay that are drawn.
 DRAWN = 512
 
@@ -20,9 +22,10 @@ class Record:
     """Numbers of a training, update by update: a callback's judge that never ends it.
 
     Attributes:
-        moved: shares of their size by which parameters moved in an update's gradient steps, by number of parameter.
+        moved: shares of their size by which parameters moved in a gradient step, for each update.
         divergence: of the policy from that before, for each update.
         lag: distance of the target network from the network, over the distance that the network moved.
+        most: updates after which the training ends.
         copied: updates after which both were equal.
         still: updates in which the network moved, and the target network did not.
         counted: updates in which the network moved.
@@ -31,13 +34,15 @@ class Record:
 
     Args:
         obs: observations at which the policy is compared.
-        most: updates after which the training ends.
+        most: see above.
     """
 
-    def __init__(self, obs: np.ndarray, most: int = 60) -> None:
+    def __init__(self, obs: np.ndarray | None, most: int = 60) -> None:
         self._obs = obs
-        self._most = most
+        self.most = most
         self._before: list[np.ndarray] | None = None
+        # Sizes of the parameters at first: later ones may have grown with steps that are too large.
+        self._sizes: list[float] = []
         self._target: list[np.ndarray] | None = None
         self._policy: tuple[np.ndarray, np.ndarray] | None = None
         self._steps = 0
@@ -52,10 +57,12 @@ class Record:
 
     def __call__(self, run: Any) -> bool | None:
         now = [np.array(variable) for variable in run.model.policy.trainable_variables]
-        if self._before is not None:
+        if self._before is None:
+            self._sizes = [max(float(np.sqrt(np.square(array).mean())), 1e-3) for array in now]
+        else:
             self._compare(run, now)
         self._before = now
-        if self.counted < self._most:
+        if self.counted < self.most:
             return None
         self.drawn = drawn_from(run)
         return True
@@ -66,14 +73,17 @@ class Record:
             return
         self.counted += 1
         self.steps += (taken := self._taken(run))
-        shares = [np.sqrt(np.square(a - b).mean() / max(np.square(b).mean(), 1e-6)) for a, b in zip(now, self._before, strict=True)]
+        moves = zip(now, self._before, self._sizes, strict=True)
+        shares = [np.sqrt(np.square(a - b).mean()) / size for a, b, size in moves]
         self.moved.append(np.array(shares) / max(1, taken))
         self._compare_policy(run)
         self._compare_target(run, now, distance)
 
     def _taken(self, run: Any) -> int:
         """Count the gradient steps since the last update, by the optimizer's own counter; 1 without one."""
-        rules = [phase.rule for phase in run.model.update.phases] if hasattr(run.model, "update") else [run.model.optimizer]
+        rules = (
+            [phase.rule for phase in run.model.update.phases] if hasattr(run.model, "update") else [run.model.optimizer]
+        )
         counts = [int(rule.iterations) for rule in rules if hasattr(rule, "iterations")]
         steps = max(counts, default=self._steps + 1)
         taken, self._steps = steps - self._steps, steps
@@ -81,7 +91,12 @@ class Record:
 
     def _compare_policy(self, run: Any) -> None:
         policy = run.model.policy
-        if policy.recurrent or not hasattr(policy.head, "neglogp_numpy"):
+        if (
+            self._obs is None
+            or policy.recurrent
+            or getattr(run.model, "averaged", None)
+            or not hasattr(policy.head, "neglogp_numpy")
+        ):
             return
         flat = np.asarray(policy.forward(self._obs).flat)
         if self._policy is not None:
@@ -116,7 +131,11 @@ def drawn_from(run: Any) -> tuple[int, int] | None:
         return None
     blocks = run.draw(max(1, -(-DRAWN // int(run.config.batch_size))))
     rewards = blocks["rewards"].reshape(-1, 1)
-    columns = [np.reshape(blocks[name], (len(rewards), -1)) for name in ("obs", "actions") if isinstance(blocks[name], np.ndarray)]
+    columns = [
+        np.reshape(blocks[name], (len(rewards), -1))
+        for name in ("obs", "actions")
+        if isinstance(blocks[name], np.ndarray)
+    ]
     return len(np.unique(np.concatenate([*columns, rewards], axis=1), axis=0)), min(len(rewards), len(replay))
 
 
@@ -129,9 +148,13 @@ def learner_signs(record: Record) -> Iterator[Sign]:
     moved = np.nanmedian(np.array(record.moved), axis=0)
     typical = float(np.median(moved))
     if typical < SMALL:
-        yield Sign("small_steps", f"{number(typical)} of their size in a gradient step", 0.93 if typical < TINY else 0.8)
+        yield Sign(
+            "small_steps", f"{number(typical)} of their size in a gradient step", 0.93 if typical < TINY else 0.8
+        )
     elif typical > LARGE:
-        yield Sign("large_steps", f"{number(typical)} of their size in a gradient step", 0.93 if typical > HUGE else 0.8)
+        yield Sign(
+            "large_steps", f"{number(typical)} of their size in a gradient step", 0.93 if typical > HUGE else 0.8
+        )
     frozen = int((np.array(record.moved).max(0) == 0).sum())
     if frozen:
         yield Sign("frozen_weights", f"{frozen} of {len(moved)} arrays never move", 0.5)
@@ -157,7 +180,7 @@ def _target_signs(record: Record) -> Iterator[Sign]:
     if len(record.lag) < 3:
         return
     in_update = record.steps / record.counted
-    if record.still >= record.counted - 2 and record.steps >= 50:
+    if record.still == len(record.lag) - 1 and record.steps >= LEAST_STEPS:
         yield Sign("target_frozen", f"it did not move in {record.steps} gradient steps", 0.93)
     elif record.copied >= 0.9 * record.counted and in_update <= 4:
         yield Sign("target_copied", f"equal after {record.copied} of {record.counted} updates", 0.95)

@@ -7,8 +7,9 @@ import keras
 import numpy as np
 from gymnasium import spaces
 
+from tfbaselines.envs.vec.packed import opened
 from tfbaselines.policy.base import BasePolicy
-from tfbaselines.policy.encoding import networks_part
+from tfbaselines.policy.encoding import networks_part, without_mask
 from tfbaselines.probes.signs import Sign, number
 
 # Share of a layer's units that are dead or saturated from which on the layer is a fault.
@@ -22,7 +23,9 @@ MOST_ROWS = 512
 def units(policy: BasePolicy, obs: np.ndarray) -> dict[str, np.ndarray]:
     """Return the outputs [B, ...] of layers with an activation, by name, for feed-forward networks of one input."""
     found: dict[str, np.ndarray] = {}
-    rows = networks_part(policy.preprocess(obs[:MOST_ROWS]), policy.observation_space)
+    rows = networks_part(policy.preprocess(obs[:MOST_ROWS]), without_mask(opened(policy.observation_space)))
+    if isinstance(rows, dict):
+        return found
     for place, module in enumerate(policy.modules):
         if not isinstance(module, keras.Model) or len(module.inputs) != 1:
             continue
@@ -49,8 +52,9 @@ def unit_signs(outputs: dict[str, np.ndarray], fresh: bool) -> Iterator[Sign]:
     share, name = worst
     if share >= MANY:
         when = "before training" if fresh else "after training"
+        dead = "relu" in name
         certainty = (0.96 if fresh else 0.8) if share >= FEW_LEFT else (0.8 if fresh else 0.55)
-        kind = "dead" if "relu" in name else "saturated"
+        kind, certainty = ("dead", certainty) if dead else ("saturated", certainty / 2)
         yield Sign("dead_units", f"{share:.0%} {kind} in {name} {when}", certainty)
 
 
@@ -76,6 +80,12 @@ def deviation_signs(share: np.ndarray | None) -> Iterator[Sign]:
     if share.max() < SMALL:
         certainty = 0.95 if share.max() < TINY else 0.75
         yield Sign("first_deviation", f"{share.max():.2g} of half the range before training", certainty)
+
+
+def spread_signs(share: np.ndarray | None) -> Iterator[Sign]:
+    """Judge the deviation of a trained policy's actions."""
+    if share is not None and share.any() and share.max() < 0.003:
+        yield Sign("no_spread", f"{share.max():.2g} of half the range", 0.55)
 
 
 def action_signs(actions: np.ndarray, space: spaces.Space) -> Iterator[Sign]:

@@ -7,7 +7,7 @@ import numpy as np
 from tfbaselines.probes.walks import Walk
 
 # Random features beside the linear ones, and the ridge penalty on all of them.
-FEATURES, RIDGE = 300, 1e-4
+FEATURES, RIDGE = 200, 1e-4
 # Columns with the largest variance that are predicted.
 MOST_TARGETS = 24
 # Least rows for a fit.
@@ -31,7 +31,9 @@ def explained(inputs: np.ndarray, targets: np.ndarray, seed: int = 0) -> float:
     inputs = (inputs - inputs.mean(0))[:, scale > 1e-12] / scale[scale > 1e-12]
     rng = np.random.default_rng(seed)
     width = max(1, inputs.shape[1])
-    random = np.tanh(inputs @ (rng.normal(size=(inputs.shape[1], FEATURES)) / np.sqrt(width)) + rng.normal(size=FEATURES))
+    random = np.tanh(
+        inputs @ (rng.normal(size=(inputs.shape[1], FEATURES)) / np.sqrt(width)) + rng.normal(size=FEATURES)
+    )
     features = np.concatenate([np.ones((len(inputs), 1)), inputs, random], axis=1)
     order = rng.permutation(len(inputs))
     fitted, held = np.split(order, [int(FITTED * len(inputs))])

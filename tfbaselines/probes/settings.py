@@ -63,7 +63,9 @@ def differences(config: Mapping[str, Any]) -> list[Difference]:
         env_type, env_id = env_type_of(env, config["env"].get("env_type")) if env else ("", "")
     except UsageError:
         env_type, env_id = "", ""
-    defaults = {name: argument.default for name, argument in own.items()} | dict(algorithm.config.defaults_for(env_type))
+    defaults = {name: argument.default for name, argument in own.items()} | dict(
+        algorithm.config.defaults_for(env_type)
+    )
     tuned = _parsed(own, tuned_sections(algorithm.name).get(env_id, {}))
     found = []
     for name, value in config["learn"].items():

@@ -73,7 +73,7 @@ def arguments(algorithm: Algorithm, learn: Mapping[str, Any], steps: int, shorte
     interval = kept.get("target_network_update_freq", 0)
     total = kept.get("total_timesteps") or learn.get("total_timesteps")
     if "target_network_update_freq" in own and total and interval <= 0.25 * total:
-        kept["target_network_update_freq"] = max(1, min(interval, steps // 20))
+        kept["target_network_update_freq"] = max(1, min(interval, steps // 30))
     return kept | {"total_timesteps": steps}
 
 

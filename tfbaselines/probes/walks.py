@@ -201,7 +201,9 @@ def effect(one: Course, other: Course, begin: int = 0) -> Effect:
     obs = [not np.allclose(one.obs[t], other.obs[t], rtol=1e-6, atol=1e-9) for t in range(begin, length)]
     rewards = [not np.isclose(one.rewards[t], other.rewards[t], rtol=1e-6, atol=1e-12) for t in range(begin, length)]
     ended = [] if len(one.rewards) == len(other.rewards) else [length - begin]
-    return Effect(*(min([t for t, differs in enumerate(found) if differs] + ended, default=np.inf) for found in (obs, rewards)))
+    return Effect(
+        *(min([t for t, differs in enumerate(found) if differs] + ended, default=np.inf) for found in (obs, rewards))
+    )
 
 
 def with_action(action: Any, before: Sequence[Any], after: Sequence[Any]) -> list[Any]:

@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.probes.signs import Sign, number
-from tfbaselines.probes.walks import Course, bounds_of, course, effect, random_action, row_of
+from tfbaselines.probes.walks import Course, bounds_of, course, random_action, row_of
 
 SEEDS, STEPS = range(8), 60
 # Least steps for a comparison.
@@ -130,7 +130,9 @@ def reach_signs(make: Callable[[], gymnasium.Env]) -> Iterator[Sign]:
     outer = make()
     inner = outer.unwrapped
     try:
-        if not all(isinstance(env.action_space, spaces.Box) and env.action_space.is_bounded() for env in (outer, inner)):
+        if not all(
+            isinstance(env.action_space, spaces.Box) and env.action_space.is_bounded() for env in (outer, inner)
+        ):
             return
         if outer.action_space.shape != inner.action_space.shape:
             return
@@ -138,7 +140,11 @@ def reach_signs(make: Callable[[], gymnasium.Env]) -> Iterator[Sign]:
     finally:
         outer.close()
     if ratio < 0.34:
-        what = "of the effect that the innermost environment's own have" if effects else "of the innermost environment's own"
+        what = (
+            "of the effect that the innermost environment's own have"
+            if effects
+            else "of the innermost environment's own"
+        )
         certainty = (0.95 if effects else 0.8) if ratio < 0.15 else 0.65
         yield Sign("action_bounds", f"the bounds reach {ratio:.0%} {what}", certainty)
 

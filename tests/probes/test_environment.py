@@ -1,0 +1,164 @@
+"""Signs in environments: each fault inside a toy is seen, and a healthy toy shows none."""
+
+import gymnasium
+import numpy as np
+
+from tests.probes.toys import Mass
+from tfbaselines.probes import environment, vectors, wrappers
+from tfbaselines.probes.prediction import dependence, explained
+from tfbaselines.probes.rules import RULES, finding
+from tfbaselines.probes.signs import Sign
+from tfbaselines.probes.walks import Walk, at_random, walk
+
+
+def config(fault="", **more):
+    """Description of a run's environments with a fault."""
+    env = {"env": "tests.probes.toys:tests/Mass-v0", "env_kwargs": {"fault": fault}, "normalize": False}
+    return {"env": env | more}
+
+
+def signs_of(fault, **kwargs):
+    env = Mass(fault, **kwargs)
+    random = walk(env, at_random(env.action_space), 900)
+    yield from environment.observation_signs(random)
+    yield from environment.repeated_start(random)
+    yield from environment.reward_signs(random, None, 1000)
+    yield from environment.end_signs(random, kwargs.get("length") or None)
+    yield from environment.size_signs(random.obs, random.rewards)
+    effects, equal = environment.experiments(env)
+    yield from environment.effect_signs(effects, equal)
+    yield from environment.bounds_signs(env)
+    if fault in FITTED:
+        yield from environment.prediction_signs(dependence(random), [one for some in effects for one in some])
+
+
+# Fits take most of the time.
+FITTED = ("", "late_observations", "no_velocity")
+EXPECTED = {
+    "late_observations": "observation_delay",
+    "late_rewards": "reward_delay",
+    "no_velocity": "hidden_velocity",
+    "constant": "constant_observation",
+    "ignored": "actions_ignored",
+    "random_actions": "actions_ignored",
+    "wide": "action_bounds",
+    "large_observations": "observation_size",
+    "large_rewards": "reward_large",
+    "small_rewards": "reward_small",
+    "negative": "reward_sign",
+    "choices": "equal_actions",
+}
+
+
+def test_each_fault_inside_of_an_environment_is_the_surest_sign():
+    for fault, rule in EXPECTED.items():
+        found = sorted(signs_of(fault), key=lambda sign: -sign.certainty)
+        assert found[0].rule == rule, (fault, found)
+    assert not [sign for sign in signs_of("") if sign.certainty > 0.5]
+
+
+def test_ends():
+    for fault, rule in (("limit_as_end", "limit_as_end"), ("no_end", "no_ends")):
+        env = Mass(fault, length=10)
+        random = walk(env, at_random(env.action_space), 300)
+        assert [sign.rule for sign in environment.end_signs(random, 10)] == [rule]
+    healthy = walk(Mass(length=10), at_random(Mass().action_space), 300)
+    assert not list(environment.end_signs(healthy, 10))
+    assert healthy.lengths.max() == 10
+    np.testing.assert_allclose(healthy.returns.sum(), healthy.rewards[: healthy.lengths.sum()].sum())
+
+
+class AsEnd(gymnasium.Wrapper):
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return obs, reward, terminated or truncated, False, info
+
+
+class Never(gymnasium.Wrapper):
+    def step(self, action):
+        obs, reward, _, _, info = self.env.step(action)
+        return obs, reward, False, False, info
+
+
+def test_wrappers():
+    def rewards(factor):
+        return lambda: gymnasium.wrappers.TransformReward(Mass(), lambda reward: factor * reward)
+
+    def observations(function):
+        space = Mass().observation_space
+        return lambda: gymnasium.wrappers.TransformObservation(Mass(), function, space)
+
+    class Late(gymnasium.Wrapper):
+        def reset(self, **kwargs):
+            self.before = 0.0
+            self.obs, info = self.env.reset(**kwargs)
+            return self.obs, info
+
+        def step(self, action):
+            obs, reward, *ends = self.env.step(action)
+            (self.before, reward), (self.obs, obs) = (reward, self.before), (obs, self.obs)
+            return obs, reward, *ends
+
+    class Hidden(gymnasium.Wrapper):
+        def step(self, action):
+            obs, reward, _, _, info = self.env.step(action)
+            return obs, reward, False, False, info
+
+    def narrow():
+        space = gymnasium.spaces.Box(-0.05, 0.05, (1,), np.float32)
+        return gymnasium.wrappers.TransformAction(Mass(), lambda action: action, space)
+
+    faults = {
+        "reward_sign": rewards(-1.0),
+        "reward_large": rewards(1e4),
+        "reward_small": rewards(1e-4),
+        "constant_observation": observations(lambda obs: obs * np.float32([1, 0, 1])),
+        "observation_size": observations(lambda obs: obs * 1e5),
+        "no_ends": lambda: Hidden(Mass(length=10)),
+    }
+    for rule, make in faults.items():
+        assert rule in {sign.rule for sign in wrappers.wrapper_signs(wrappers.pairs(make))}
+    late = {sign.rule for sign in wrappers.wrapper_signs(wrappers.pairs(lambda: Late(Mass())))}
+    assert late == {"reward_delay", "observation_delay"}
+    assert [sign.rule for sign in wrappers.reach_signs(narrow)] == ["action_bounds"]
+    for make in (Mass, rewards(0.1), observations(lambda obs: obs / 2)):
+        assert not list(wrappers.wrapper_signs(wrappers.pairs(make)))
+    assert not list(wrappers.reach_signs(Mass))
+
+
+def test_copies_and_time_limits():
+    for fault, rules in (("one_seed", {"equal_copies"}), ("", set())):
+        env = vectors.copies_of(config(fault), 3)
+        obs, _ = vectors.seen(env, 60)
+        starts = walk(Mass(fault), at_random(Mass().action_space), 500)
+        assert {sign.rule for sign in environment.copies_signs(obs, starts.obs[starts.first])} == rules
+        env.close()
+    limited = vectors.copies_of(config(), 4, max_episode_steps=5)
+    assert not list(vectors.limit_signs(limited))
+    for wrapper, rule in (("AsEnd", "limit_as_end"), ("Never", "no_ends")):
+        env = vectors.copies_of(config(wrapper=f"tests.probes.test_environment:{wrapper}"), 4, max_episode_steps=5)
+        assert [sign.rule for sign in vectors.limit_signs(env)] == [rule]
+
+
+def test_fits_explain_what_they_can():
+    rng = np.random.default_rng(1)
+    inputs = rng.normal(size=(1200, 3))
+    assert explained(inputs, np.sin(inputs[:, :1])) > 0.9
+    assert explained(inputs, rng.normal(size=(1200, 1))) < 0.1
+    assert np.isnan(explained(inputs, np.ones((1200, 1))))
+    few = Walk(*(np.zeros((10, 1)) for _ in range(3)), *(np.zeros(10) for _ in range(3)), np.zeros(10, bool))
+    assert dependence(few) is None
+
+
+def test_horizons():
+    random = walk(Mass(length=50), at_random(Mass().action_space), 400)
+    for gamma, rule in ((0.0, "short_horizon"), (1.0, "endless_values"), (0.99, None)):
+        assert [sign.rule for sign in environment.horizon_signs(gamma, 50.0, random, 50)] == [rule] * (rule is not None)
+    assert next(environment.horizon_signs(0.0, 50.0, random, 50)).certainty > 0.9
+
+
+def test_rules_become_findings():
+    for name in RULES:
+        found = finding(Sign(name, "1", 0.5), "logs/x", "CartPole-v1")
+        assert found.rule == name
+        assert "{" not in found.check + found.remedy
