@@ -1,6 +1,7 @@
 """`tfbaselines doctor RUN`, or `python -m tfbaselines.doctor RUN`: what keeps a run from learning."""
 
 import argparse
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,6 +19,9 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("run", metavar="RUN", help="log directory of the run (--log_path)")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    probe = "build the run's environment and model and examine them too, within 5 minutes of two cores"
+    parser.add_argument("--probe", action="store_true", help=probe)
+    parser.add_argument("--trust", action="store_true", help="--probe: import the modules named in config.json")
     return parser
 
 
@@ -37,6 +41,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from tfbaselines.doctor.examine import examine_directory
 
         report = examine_directory(args.run, defaults)
+        if args.probe:
+            from tfbaselines.probes.examination import examine
+
+            report = report.with_probes(*examine(os.path.expanduser(args.run), args.trust))
         print(report.as_json() if args.json else report.as_text())
         return 0
 

@@ -1,13 +1,14 @@
 """Examine a run: apply all rules to its evidence, and describe what was found and what was looked at."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tfbaselines.doctor.evidence import Evidence, of_directory
 from tfbaselines.doctor.findings import PAGE, Finding, as_json, number, ordered, text
 from tfbaselines.doctor.rules import Rule, rules
+from tfbaselines.errors import printable
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class Report:
         findings: the likeliest first.
         evidence: what was read.
         applied, left_out: rules that were applied, and those that need columns that the run lacks.
+        probes: names of the probes that were made.
+        not_probed: reasons why others were not, by name.
     """
 
     directory: str
@@ -26,6 +29,13 @@ class Report:
     evidence: Evidence
     applied: tuple[Rule, ...]
     left_out: tuple[Rule, ...]
+    probes: tuple[str, ...] = ()
+    not_probed: Mapping[str, str] = field(default_factory=dict)
+
+    def with_probes(self, findings: Iterable[Finding], made: Iterable[str], lacking: Mapping[str, str]) -> "Report":
+        """Return a report that has the findings of probes as well."""
+        every = tuple(ordered([*self.findings, *findings]))
+        return replace(self, findings=every, probes=tuple(made), not_probed=dict(lacking))
 
     @property
     def lacking(self) -> list[str]:
@@ -38,6 +48,8 @@ class Report:
         run = self.evidence
         more = {"run": self.directory, "alg": run.settings.alg, "env": run.settings.env, "steps": run.steps}
         more |= {"read": list(run.read), "problems": list(run.problems), "lacking": self.lacking}
+        if self.probes or self.not_probed:
+            more |= {"probes": list(self.probes), "not_probed": dict(self.not_probed)}
         return as_json(self.findings, **more, rules=[rule.name for rule in self.applied])
 
     def as_text(self) -> str:
@@ -51,6 +63,9 @@ class Report:
         lines += ["", looked]
         if self.lacking:
             lines += [f"No column for {', '.join(self.lacking)}: {len(self.left_out)} rules were not applied."]
+        if self.probes:
+            lines += [f"Probed: {', '.join(self.probes)}."]
+        lines += [printable(f"Not probed: {name}: {reason}") for name, reason in self.not_probed.items()]
         return "\n".join(lines)
 
 

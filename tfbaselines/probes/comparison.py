@@ -59,7 +59,7 @@ def effects(
         return
     base = short_run(config, {}, seconds)
     for difference in known:
-        if time.monotonic() + seconds > end or base.count < LEAST:
+        if time.process_time() + seconds > end or base.count < LEAST:
             return
         yield difference, base, short_run(config, {difference.name: difference.known}, seconds)
 

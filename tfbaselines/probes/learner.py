@@ -10,6 +10,8 @@ from tfbaselines.probes.signs import Sign, number
 # Movement of a parameter in a gradient step, as a share of its size.
 SMALL, TINY = 3e-5, 5e-6
 LARGE, HUGE = 0.08, 0.3
+# Least size of an array: biases begin at 0.
+SMALLEST = 0.05
 # Divergence of the policy from that before an update.
 STILL, JUMP = 1e-9, 3.0
 # Gradient steps without a movement of the target network after which it is frozen: trials copy it more often.
@@ -58,7 +60,7 @@ class Record:
     def __call__(self, run: Any) -> bool | None:
         now = [np.array(variable) for variable in run.model.policy.trainable_variables]
         if self._before is None:
-            self._sizes = [max(float(np.sqrt(np.square(array).mean())), 1e-3) for array in now]
+            self._sizes = [max(float(np.sqrt(np.square(array).mean())), SMALLEST) for array in now]
         else:
             self._compare(run, now)
         self._before = now

@@ -102,8 +102,8 @@ class Patient:
 
 def timer(seconds: float) -> Callable[[], bool]:
     """Return a function that returns whether so many seconds have passed since now."""
-    end = time.monotonic() + seconds
-    return lambda: time.monotonic() > end
+    end = time.process_time() + seconds
+    return lambda: time.process_time() > end
 
 
 def acted(

@@ -58,7 +58,7 @@ def behaviors(patient: Patient, end: float) -> Iterator[Sign]:
         for name, choose in [("repeated", persistent(env.action_space))] + [
             (f"always {action}", fixed(action)) for action in different_actions(env.action_space, 4)
         ]:
-            returns[name] = walk(env, choose, SIMPLE, until=timer(max(0.1, (end - time.monotonic()) / 4))).returns
+            returns[name] = walk(env, choose, SIMPLE, until=timer(max(0.1, (end - time.process_time()) / 4))).returns
     finally:
         env.close()
     yield from environment.return_signs(returns)
@@ -121,7 +121,7 @@ def acting(patient: Patient, end: float) -> Iterator[Sign]:
     try:
         model = patient.model(env)
         yield from policy.weight_signs(list(model.variables()))
-        obs, likely, _ = acted(model, env, 1000, timer(min(15.0, end - time.monotonic())))
+        obs, likely, _ = acted(model, env, 1000, timer(min(15.0, end - time.process_time())))
         yield from policy.action_signs(likely, model.policy.action_space)
         if not isinstance(obs, np.ndarray):
             return
@@ -152,7 +152,7 @@ def learning(patient: Patient, end: float) -> Iterator[Sign]:
         steps = 3000 if of_update == 1 else 12 * of_update
         record = learner.Record(_compared(env))
         record.most = 400 if of_update == 1 else 10
-        watch = trial.Watch(record, max(5.0, min(25.0, end - time.monotonic() - 10)))
+        watch = trial.Watch(record, max(5.0, min(25.0, end - time.process_time() - 10)))
         trial.try_out(patient.config, env, trial.arguments(patient.algorithm, learn, steps), watch)
     finally:
         env.close()

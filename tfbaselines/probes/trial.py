@@ -97,7 +97,7 @@ class Watch:
 
     Args:
         judge: function of the run; anything but None ends the trial.
-        seconds: seconds after the first update until the end.
+        seconds: seconds of the processor after the first update until the end.
         every: environment steps between two judgements; 0 for every update.
     """
 
@@ -115,11 +115,11 @@ class Watch:
         self.updates += 1
         if self._ends is None:
             # Compilation of the first update does not count.
-            self._ends = time.monotonic() + self._seconds
+            self._ends = time.process_time() + self._seconds
         if run.timesteps >= self._due:
             self._due = run.timesteps + self._every
             self.result = self._judge(run)
-        return self.result is None and time.monotonic() < self._ends
+        return self.result is None and time.process_time() < self._ends
 
 
 @contextlib.contextmanager

@@ -119,10 +119,10 @@ def _observation_signs(found: list[Pair]) -> Iterator[Sign]:
 
 
 def _end_signs(found: list[Pair]) -> Iterator[Sign]:
-    ended = [pair for pair in found if pair.inner.over[-1] and len(pair.inner.rewards) <= len(pair.outer.rewards)]
-    hidden = [pair for pair in ended if not pair.outer.over[len(pair.inner.rewards) - 1]]
-    if hidden and len(hidden) == len(ended):
-        yield Sign("no_ends", f"wrappers hide {len(hidden)} of {len(ended)} ends", 0.96)
+    ended = [pair for pair in found if pair.inner.over[-1] and len(pair.inner.rewards) < STEPS]
+    # Wrappers that change actions end episodes at other times, but they do end them.
+    if len(ended) > 1 and not any(pair.outer.over.any() for pair in found):
+        yield Sign("no_ends", f"wrappers hide the ends of {len(ended)} of {len(found)} courses", 0.96)
 
 
 def reach_signs(make: Callable[[], gymnasium.Env]) -> Iterator[Sign]:
