@@ -7,6 +7,8 @@ observations of the environment with the actions expected. Each target is a modu
 - PRECISIONS: accepted values of `precision`,
 - write(model, out, options): write the target's files into the empty directory `out`,
 - check(out): run the test vectors in an export, without the model, and return the largest difference,
+- load(out): return the function of the exported policy, from a batch of inputs to outputs by their names; only targets
+  with several precisions need it,
 - usage(card): the section "How to use it" of README.md, in Markdown.
 """
 
@@ -33,7 +35,8 @@ TARGETS = {
     "numpy": "tfbaselines.export.numpy_target",
 }
 
-# Numbers of a target's float32 policy differ at most this much from those of the model.
+# Numbers of a target's float32 policy differ at most this much from those of the model; other precisions are judged by
+# their returns.
 TOLERANCE = 1e-5
 
 # Files of an export, one of which a directory must have to be replaced.
@@ -80,13 +83,15 @@ def export(
     _check_replaceable(out)
     load_tensorflow()
     from tfbaselines.export.card import write_card
-    from tfbaselines.export.describe import options_of
+    from tfbaselines.export.describe import SEED, options_of
+    from tfbaselines.export.play import returns_of_export
 
     options = options_of(model, to, sampled, precision, episodes)
     work = Path(tempfile.mkdtemp(prefix=".export-", dir=out.parent))
     try:
         written.write(model, work, options)
-        write_card(model, work, options, written)
+        returns = None if precision == "float32" else returns_of_export(model, written.load(work), options, SEED)
+        write_card(model, work, options, written, returns)
         # The scratch directory is private, an export is not.
         work.chmod(0o777 & ~_umask())
         replace_directory(out, work)
@@ -95,7 +100,7 @@ def export(
 
 
 def check(directory: str | os.PathLike) -> tuple[float, float | None]:
-    """Run the test vectors of an export; return the largest difference and the tolerance (None for int8)."""
+    """Run the test vectors of an export; return the largest difference and its bound (None for float16 and int8)."""
     from tfbaselines.export.card import read_card
 
     out = Path(directory).expanduser()

@@ -20,11 +20,17 @@ README = "README.md"
 LARGEST_CARD = 2**22
 
 
-def write_card(model: Any, out: Path, options: Options, target: ModuleType) -> None:
-    """Write README.md, export.json and vectors.npz into an export, beside the target's files."""
+def write_card(model: Any, out: Path, options: Options, target: ModuleType, returns: list[float] | None = None) -> None:
+    """Write README.md, export.json and vectors.npz into an export, beside the target's files.
+
+    Args:
+        returns: returns of the export's own episodes; None if its numbers are the model's.
+    """
     files = {path.relative_to(out).as_posix(): _sha256(path) for path in sorted(out.rglob("*")) if path.is_file()}
     write_vectors(out, options.inputs, options.outputs)
     card = describe(model, options, files)
+    if returns is not None:
+        card["score_of_export"] = _score(returns)
     (out / CARD).write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
     (out / README).write_text(readme(card, target.usage(card)), encoding="utf-8")
 
@@ -50,7 +56,7 @@ def describe(model: Any, options: Options, files: dict[str, str]) -> dict[str, A
         "score": _score(options.returns),
         **ports,
         "vectors": {"count": len(next(iter(options.inputs.values()))), "source": options.source},
-        "tolerance": None if options.precision == "int8" else TOLERANCE,
+        "tolerance": TOLERANCE if options.precision == "float32" else None,
         "files": files,
         "checksum": hashlib.sha256("".join(f"{name}\n{files[name]}\n" for name in files).encode()).hexdigest(),
     }
@@ -64,18 +70,16 @@ def _score(returns: list[float]) -> dict[str, float] | None:
 
 def readme(card: dict[str, Any], usage: str) -> str:
     """Write README.md of an export."""
-    score = card["score"]
-    shown = "not evaluated"
-    if score:
-        shown = f"mean return {score['mean']:.2f}, deviation {score['std']:.2f}, {score['episodes']} episodes"
     rows = {
         "algorithm": card["algorithm"] or "unknown",
         "environment": card["environment"] or "not made from an id",
-        "score": shown,
+        "score": _in_words(card["score"]),
         "actions": card["actions"],
         "weights": card["precision"],
         "checksum": card["checksum"],
     }
+    if "score_of_export" in card:
+        rows["score of these weights"] = _in_words(card["score_of_export"])
     parts = [
         f"# {rows['algorithm']} on {rows['environment']}, for {card['target']}",
         "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())]),
@@ -90,6 +94,12 @@ def readme(card: dict[str, Any], usage: str) -> str:
         "```bash\npython -m tfbaselines.export --check .\n```",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _in_words(score: dict[str, float] | None) -> str:
+    if score is None:
+        return "not evaluated"
+    return f"mean return {score['mean']:.2f}, deviation {score['std']:.2f}, {score['episodes']} episodes"
 
 
 def _table(card: dict[str, Any]) -> str:

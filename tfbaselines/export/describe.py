@@ -1,6 +1,7 @@
 """Description of a model for its export: inputs and outputs, test vectors of the environment, and the score."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,9 @@ def interface_of(model: Any, sampled: bool) -> Interface:
     named = isinstance(space, spaces.Dict)
     inputs = [_observation(name, part, named, scaled) for name, part in parts_of(space).items()]
     if model.observations.frames:
-        inputs[0] = Port(**{**vars(inputs[0]), "meaning": f"{model.observations.frames} frames, the latest one last"})
+        inputs[0] = replace(inputs[0], meaning=f"{model.observations.frames} frames, the latest one last")
+    elif model.observations.raw_space is not None and not named:
+        inputs[0] = replace(inputs[0], meaning=f"gymnasium.spaces.flatten of {model.observations.raw_space!s:.200}")
     outputs = [_actions(policy)]
     if policy.recurrent:
         inputs.append(Port(STATES, (policy.state_size,), "float32", "memory: zeros at first, then new_states"))
@@ -116,4 +119,6 @@ def _words(space: spaces.Space) -> str:
     if isinstance(space, spaces.Box) and space.shape and space.is_bounded():
         low, high = float(space.low.min()), float(space.high.max())
         return f"numbers from {low:g} to {high:g}"
+    if isinstance(space, spaces.Box):
+        return "numbers"
     return str(space) if len(str(space)) < 80 else type(space).__name__

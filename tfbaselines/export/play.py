@@ -15,6 +15,7 @@ from tfbaselines.envs.vec.packed import opened, unpacked
 from tfbaselines.envs.wrappers import require_end
 from tfbaselines.errors import UsageError
 from tfbaselines.evaluate import environments
+from tfbaselines.export.interface import ACTIONS, MASKS, NEW_STATES, NOISE, STATES, Interface, Options
 from tfbaselines.training.testing import limit_as_trained
 
 ENVIRONMENT = "the environment, seed {seed}"
@@ -44,6 +45,46 @@ def play(model: Any, count: int, episodes: int, seed: int, deterministic: bool =
         if isinstance(env, _Samples):
             episodes = 0
         return _played(model, env, count, episodes, deterministic, source)
+
+
+class Exported:
+    """Act by the function of an exported policy, as a model does.
+
+    Args:
+        run: function from a batch of inputs to outputs, by their names.
+        interface: inputs and outputs.
+        policy: policy of the model that was exported, for its noise and its memory's size.
+        rng: generator of the noise.
+    """
+
+    def __init__(self, run: Any, interface: Interface, policy: Any, rng: np.random.Generator) -> None:
+        self._run = run
+        self._interface = interface
+        self._policy = policy
+        self._rng = rng
+
+    def initial_states(self, count: int) -> np.ndarray | None:
+        return self._policy.initial_state(count)
+
+    def act(
+        self, obs: Any, state: np.ndarray | None, deterministic: bool, mask: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Compute actions and new states; noise is drawn if the export takes it."""
+        parts = parts_of_obs(unpacked(obs, self._policy.observation_space))
+        given = {port.name: parts[part] for part, port in self._interface.observations.items()}
+        given |= {STATES: state, MASKS: mask}
+        if not deterministic:
+            given[NOISE] = self._policy.head.draw_noise(self._rng, (len(mask),))
+        inputs = {port.name: np.asarray(given[port.name], port.dtype) for port in self._interface.inputs}
+        answers = self._run(inputs)
+        return answers[ACTIONS], answers.get(NEW_STATES)
+
+
+def returns_of_export(model: Any, run: Any, options: Options, seed: int) -> list[float]:
+    """Play the function of an exported policy for as many episodes as the model was played."""
+    exported = Exported(run, options.interface, model.policy, np.random.default_rng(seed))
+    with _environment(model, seed) as (env, source):
+        return _played(exported, env, 1, len(options.returns), not options.sampled, source).returns
 
 
 def _played(model: Any, env: Any, count: int, episodes: int, deterministic: bool, source: str) -> Played:
