@@ -25,6 +25,7 @@ COMMANDS = {
     "export": ("export.__main__", "a saved run for SavedModel, LiteRT, ONNX, JavaScript, C or numpy"),
     "study": ("study.__main__", "many runs in one directory, by any number of workers and machines"),
     "doctor": ("doctor.__main__", "what keeps a run from learning"),
+    "serve": ("serve.__main__", "actions of a saved run over HTTP"),
     "bench": ("bench.__main__", "speed, scores and tables of results"),
 }
 # First words of Spinning Up's form of `run`.

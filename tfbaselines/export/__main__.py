@@ -37,9 +37,7 @@ def main(argv: list[str] | None = None) -> int:
 def _check(directory: str) -> int:
     difference, tolerance = check(directory)
     if tolerance is None:
-        print(
-            f"{directory}: largest difference {difference:.3g} over the test vectors, without a bound: its card has its score"
-        )
+        print(f"{directory}: largest difference {difference:.3g} over the test vectors; its card has its score")
         return 0
     good = difference <= tolerance
     verdict = "at most" if good else "ABOVE"
