@@ -30,11 +30,6 @@ class ServedPolicy(tf.Module):
     def __init__(self, model: Any, interface: Interface, batch: int | None = None) -> None:
         super().__init__()
         policy: BasePolicy = model.policy
-        # Attributes of the module, so that a SavedModel tracks their variables.
-        self.networks = policy.modules
-        self.parameters = [variable.value for variable in policy.trainable_variables]
-        if policy.normalizer:
-            self.statistics = policy.normalizer.variables
         self._policy = policy
         self._normalization = model.observations.normalization
         self._interface = interface
@@ -50,7 +45,10 @@ class ServedPolicy(tf.Module):
 
     def function(self, outputs: Outputs) -> Any:
         """Return the concrete function of the inputs; `outputs` chooses from actions, values and new_states."""
-        return compiled(lambda **inputs: outputs(self._act(inputs))).get_concrete_function(**self._specs)
+        function = compiled(lambda **inputs: outputs(self._act(inputs))).get_concrete_function(**self._specs)
+        # An attribute of the module, so that a SavedModel has the variables, and of Keras's layers nothing else.
+        self.tracked = list(function.graph.variables)
+        return function
 
     def positional(self, outputs: Outputs) -> Any:
         """Return the compiled function of the inputs in their order."""
