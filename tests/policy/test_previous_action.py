@@ -13,8 +13,10 @@ from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import UsageError
 from tfbaselines.evaluate import evaluate
 from tfbaselines.learn.losses import evaluated
+from tfbaselines.policy.actor_critic import build_actor_critic
+from tfbaselines.policy.distributions import SquashedGaussianHead, make_pdtype
 from tfbaselines.policy.policy import build_policy
-from tfbaselines.policy.previous_action import PreviousActionPolicy
+from tfbaselines.policy.previous_action import PreviousActionCritics, PreviousActionPolicy
 
 SEEN = spaces.Box(-1.0, 1.0, (2,), np.float32)
 KINDS = {
@@ -46,13 +48,8 @@ class Alternate(gymnasium.Env):
         return np.zeros(2, np.float32), reward, self.time == 10, False, {}
 
 
-@pytest.mark.parametrize("value_network", [None, "copy"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_acting_step_by_step_is_what_a_sequence_gives(kind, value_network, eager):
-    actions_of, width = KINDS[kind]
-    build = lambda **own: build_policy(Places(actions_of), "lstm", value_network, nlstm=4, **own)
-    policy, plain = build(policy_class=PreviousActionPolicy), build()
-    assert policy.state_size == plain.state_size + width
+def check_sequence(policy, actions_of, width):
+    """Compare acting step by step with the outputs for a sequence; the observations are random."""
     rng = np.random.default_rng(0)
     obs = rng.normal(size=(2, 5, 2)).astype(np.float32)
     taken = np.array([[actions_of.sample() for _ in range(5)] for _ in range(2)])
@@ -65,6 +62,7 @@ def test_acting_step_by_step_is_what_a_sequence_gives(kind, value_network, eager
     for t in range(5):
         outputs = policy.forward(obs[:, t], starts[:, t], now)
         now = policy.after_action(outputs.states, taken[:, t])
+        np.testing.assert_array_equal(policy.after_other_action(outputs.states.numpy(), taken[:, t]), now)
         flats.append(outputs.flat)
         values.append(outputs.value)
     np.testing.assert_allclose(np.stack(flats, 1).reshape(10, -1), whole.flat, atol=1e-5)
@@ -78,8 +76,28 @@ def test_acting_step_by_step_is_what_a_sequence_gives(kind, value_network, eager
         assert not differs[:, 0].any() and not differs[0, 3] and differs[1, 3:].all()
 
 
+@pytest.mark.parametrize("value_network", [None, "copy"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_acting_step_by_step_is_what_a_sequence_gives(kind, value_network, eager):
+    actions_of, width = KINDS[kind]
+    build = lambda **own: build_policy(Places(actions_of), "lstm", value_network, nlstm=4, **own)
+    policy = build(policy_class=PreviousActionPolicy)
+    assert policy.state_size == build().state_size + width
+    check_sequence(policy, actions_of, width)
+
+
+@pytest.mark.parametrize("kind", ["Discrete", "MultiDiscrete", "Box"])
+def test_actors_with_critics_see_it_too(kind, eager):
+    actions_of, width = KINDS[kind]
+    heads = {"head": SquashedGaussianHead if kind == "Box" else make_pdtype}
+    own = heads | {"critics": 2, "memory_size": 8, "num_layers": 1, "num_hidden": 4}
+    policy = build_actor_critic(Places(actions_of), "mlp", policy_class=PreviousActionCritics, **own)
+    assert policy.state_size == 16 + width
+    check_sequence(policy, actions_of, width)
+
+
 def test_a_network_without_memory_is_refused():
-    for alg in ("ppo2", "a2c", "vpg", "ppo"):
+    for alg in ("ppo2", "a2c", "vpg", "ppo", "sac", "acer"):
         with pytest.raises(UsageError, match="prev_action=True is not valid: needs a network with memory"):
             learn(alg, vec(Alternate), 1, "mlp", prev_action=True)
 

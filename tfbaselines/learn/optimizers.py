@@ -168,9 +168,9 @@ class AveragedPolicy:
         for average, followed in self._pairs:
             average.assign(average.value * self._alpha + (1.0 - self._alpha) * followed.value)
 
-    def forward(self, *inputs: tf.Tensor) -> tf.Tensor:
+    def forward(self, *inputs: tf.Tensor, **named: tf.Tensor) -> tf.Tensor:
         """Return the parameters of the averaged policy's distributions, cut off from gradients."""
-        return tf.stop_gradient(self.policy.forward(*inputs).flat)
+        return tf.stop_gradient(self.policy.forward(*inputs, **named).flat)
 
 
 def with_targets(make: Callable[[], Any], alpha: float) -> tuple[Any, AveragedPolicy]:

@@ -111,8 +111,8 @@ class ActorCritic(BasePolicy):
         self.returns = returns
         self.discrete = not isinstance(action_space, spaces.Box)
         make_trunk = make_trunk or (lambda space: Trunk(space, None))
-        self.trunk = make_trunk(self._seen)
-        self.critic_trunk = make_trunk(self._seen)
+        self.trunk = make_trunk(self.network_space())
+        self.critic_trunk = make_trunk(self.network_space())
         self.state_size = self.trunk.state_size + self.critic_trunk.state_size
         self.network = network_fn((self.trunk.width,)) if network_fn else None
         width = flat_width(self.network) if self.network else self.trunk.width
@@ -166,13 +166,21 @@ class ActorCritic(BasePolicy):
             return None
         return Mirror([*self.trunk.modules, *([self.network] if self.network else []), self.pi_layer], seen=seen)
 
-    def view(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> View:
+    def network_space(self) -> spaces.Space:
+        """Return the space of the trunks' inputs: observations without the action mask."""
+        return self._seen
+
+    def view(
+        self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None, **sequence: Any
+    ) -> View:
         """Preprocess observations for actor and critics; arguments as for `forward`."""
         return View(self.preprocess(obs), *memory_tensors(episode_start, states))
 
     def view_of(self, batch: Mapping[str, Any]) -> View:
         """Preprocess a batch: its obs and, for sequences, episode_start and states."""
-        return self.view(batch["obs"], batch.get("episode_start"), batch.get("states"))
+        states = batch.get("states")
+        sequence = {} if states is None else self.sequence_inputs(batch)
+        return self.view(batch["obs"], batch.get("episode_start"), states, **sequence)
 
     def act(self, view: View) -> tf.Tensor:
         """Compute the head's parameters [B, P]."""
@@ -225,9 +233,16 @@ class ActorCritic(BasePolicy):
         widths = [int(space.n)] if isinstance(space, spaces.Discrete) else space.nvec.ravel().tolist()
         return tf.concat([tf.nn.log_softmax(part) for part in tf.split(flat, widths, axis=-1)], axis=-1)
 
-    def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
-        """Compute parameters, values and new states; the value is the critics' minimum for the most likely action."""
-        view = self.view(obs, episode_start, states)
+    def forward(
+        self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None, **sequence: Any
+    ) -> Outputs:
+        """Compute parameters, values and new states; the value is the critics' minimum for the most likely action.
+
+        Args:
+            obs: [B, ...]; see BasePolicy, also for episode_start and states.
+            sequence: the result of `sequence_inputs` for sequences.
+        """
+        view = self.view(obs, episode_start, states, **sequence)
         flat, actor_states = self._act(view)
         features, critic_states = self._critic_features(view)
         mode = self.head.distribution(flat).mode()
@@ -261,7 +276,8 @@ class ActorCritic(BasePolicy):
         return self._allowed(flat, view.encoded), states
 
     def _critic_features(self, view: View) -> tuple[tf.Tensor, tf.Tensor | None]:
-        states = None if view.states is None else view.states[:, self.trunk.state_size :]
+        first, count = self.trunk.state_size, self.critic_trunk.state_size
+        states = None if view.states is None else view.states[:, first : first + count]
         return self.critic_trunk(view.encoded, view.episode_start, states)
 
     def _with_actions(self, features: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
@@ -277,6 +293,7 @@ def build_actor_critic(
     critics: int,
     streams: int | None = None,
     memory_size: int | None = None,
+    policy_class: type[ActorCritic] = ActorCritic,
     vis_encode_type: str = "simple",
     normalize_observations: bool = False,
     critic_layer_norm: bool = False,
@@ -290,6 +307,7 @@ def build_actor_critic(
 
     Args:
         memory_size: numbers in the actor's state and in the critics' state, two per unit of an LSTM; None for no LSTM.
+        policy_class: ActorCritic, or a subclass with the same arguments.
         vis_encode_type: encoder of images: simple, nature_cnn or resnet.
         critic_layer_norm: build the critics' layers with layer normalization.
     """
@@ -301,7 +319,7 @@ def build_actor_critic(
     if whole and memory:
         raise bad_argument("memory_size", memory_size, f"needs a dense network, not {network!r}")
     critic_fn = _with_layer_norm(network, whole, network_kwargs) if critic_layer_norm else None
-    return ActorCritic(
+    return policy_class(
         env.observation_space,
         env.action_space,
         None if whole else network_fn,

@@ -272,6 +272,10 @@ class BasePolicy(abc.ABC):
         """Return the states after the actions [N, ...] were chosen, from those that `forward` returned."""
         return states
 
+    def after_other_action(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Return the states after actions [N, ...] that exploration put in place of the chosen ones."""
+        return states
+
     @property
     def recurrent(self) -> bool:
         """True if acting needs a state."""

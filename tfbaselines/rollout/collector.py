@@ -107,7 +107,8 @@ class Collector:
             # States are stored for random steps too.
             _, states = self._behave(self._obs, self._states, self._episode_start)
         action_masks = parts_of_obs(self._obs).get(ACTION_MASK)
-        return random_actions(self._env.action_space, self._rng, self._env.num_envs, action_masks), states
+        actions = random_actions(self._env.action_space, self._rng, self._env.num_envs, action_masks)
+        return actions, None if states is None else self._policy.after_other_action(states, actions)
 
     def _stored(self, obs: Any) -> Any:
         if isinstance(obs, dict):

@@ -74,10 +74,17 @@ def make_actor_critic(network: NetworkSpec, env: Any, config: Config, comm: Any 
     signals = getattr(config, "signals", None)
     if signals is not None:
         own["streams"] = len(signals)
+    previous = getattr(config, "prev_action", False)
     if isinstance(network, OwnNetworks):
+        if previous:
+            raise bad_argument("prev_action", True, "networks of your own take observations alone")
         arguments = own | kind | {"comm": comm}
         return make_own(OwnActorCritic, network, env, arguments.pop("kind", {}) | arguments)
     check_network(network, config)
+    if previous:
+        from tfbaselines.policy.previous_action import PreviousActionCritics
+
+        own["policy_class"] = PreviousActionCritics
     return build_actor_critic(env, network, comm=comm, **own | kind, **config.network_kwargs)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.bases import ActorCriticConfig, EpisodeLimits
+from tfbaselines.config.bases import ActorCriticConfig, EpisodeLimits, PreviousAction
 from tfbaselines.config.config import Coefficient, arg
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.limits import COUNT, ROWS, STEPS, TIMESTEPS
@@ -15,7 +15,7 @@ BATCH_SIZE = 32
 
 
 @dataclass(kw_only=True)
-class Config(EpisodeLimits, ActorCriticConfig):
+class Config(PreviousAction, EpisodeLimits, ActorCriticConfig):
     """Arguments of ACER."""
 
     nsteps: int = arg(20, "steps of each environment in a rollout, and in a replayed sequence", at_least=1, limit=STEPS)

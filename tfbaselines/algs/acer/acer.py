@@ -20,6 +20,7 @@ from tfbaselines.algs.acer.loss import (
     Batch,
     Coefficients,
     DuelingPolicy,
+    PreviousActionDuelingPolicy,
     continuous_terms,
     discrete_terms,
     gradients,
@@ -94,14 +95,13 @@ def divergence(policy: Policy, average: Callable[..., tf.Tensor], batch: Batch) 
 
     Args:
         policy: the policy that learns.
-        average: returns the averaged policy's outputs for observations, episode_start and states.
+        average: returns the averaged policy's outputs for the arguments of `forward`.
         batch: the arguments of discrete_terms describe it.
     """
     mean, _ = mean_of_valid(batch)
-    inputs, count = inputs_of(batch), batch["actions"].shape[0]
-    f_avg, f = (
-        policy.head.distribution(without_last(flat, count)) for flat in (average(*inputs), policy.forward(*inputs).flat)
-    )
+    inputs, count = inputs_of(policy, batch), batch["actions"].shape[0]
+    flats = average(**inputs), policy.forward(**inputs).flat
+    f_avg, f = (policy.head.distribution(without_last(flat, count)) for flat in flats)
     return mean(f_avg.kl(f))
 
 
@@ -256,7 +256,8 @@ def make_policy(network: NetworkSpec, env: Any, config: PolicyConfig, comm: Any 
     if isinstance(env.action_space, spaces.Discrete):
         return make_any_policy(network, env, config, comm, estimate_q=True)
     if isinstance(env.action_space, spaces.Box):
-        return make_any_policy(network, env, config, comm, policy_class=DuelingPolicy)
+        policy_class = PreviousActionDuelingPolicy if config.prev_action else DuelingPolicy
+        return make_any_policy(network, env, config, comm, policy_class=policy_class)
     raise UsageError(f"acer needs Discrete or Box actions, not {env.action_space}")
 
 

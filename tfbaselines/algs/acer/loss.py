@@ -25,6 +25,7 @@ import tensorflow as tf
 
 from tfbaselines.policy.layers import in_full
 from tfbaselines.policy.policy import Policy
+from tfbaselines.policy.previous_action import PreviousActionPolicy
 
 # Keeps logarithms and quotients of probabilities finite, as in the original.
 EPSILON = 1e-6
@@ -115,7 +116,7 @@ def discrete_terms(policy: Policy, batch: Batch, coefficients: Coefficients) -> 
     """
     count, c = batch["actions"].shape[0], coefficients.c
     mean, total = mean_of_valid(batch)
-    outputs = policy.forward(*inputs_of(batch))
+    outputs = policy.forward(**inputs_of(policy, batch))
     probabilities, q_all = tf.nn.softmax(outputs.flat), outputs.value
     v_all = tf.reduce_sum(probabilities * q_all, axis=-1)
     f, q, v = (without_last(x, count) for x in (probabilities, q_all, v_all))
@@ -173,7 +174,7 @@ def gradients(
     Args:
         terms_of: discrete_terms, or continuous_terms.
         policy: the policy that learns.
-        average: returns the averaged policy's outputs for observations, episode_start and states.
+        average: returns the averaged policy's outputs for the arguments of `forward`.
         batch: the arguments of `terms_of` describe it.
         coefficients: numbers of the objective.
         apart: take the gradients of policy and critic separately, for the trust region's statistics. One backward pass
@@ -188,7 +189,7 @@ def gradients(
         return whole, terms.statistics | {"norm_grads": tf.linalg.global_norm(whole)}
     mean, total = terms.mean, terms.total
     g = -tape.gradient(terms.objective, terms.phi) * total
-    k = terms.kl_gradient(without_last(average(*inputs_of(batch)), batch["actions"].shape[0]))
+    k = terms.kl_gradient(without_last(average(**inputs_of(policy, batch)), batch["actions"].shape[0]))
     z, sizes = bounded_gradient(g, k, coefficients.delta)
     if not apart:
         sources, down = [terms.phi, terms.critic], [-z / total, tf.ones([])]
@@ -202,12 +203,15 @@ def gradients(
     return whole, statistics | {name: mean(row) for name, row in ({"avg_norm_grads_f": row_norms(z)} | sizes).items()}
 
 
-def inputs_of(batch: Batch) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor | None]:
-    """Return observations, episode_start and states for the policy: rows ordered by sequence, then time."""
-    states = batch.get("states")
+def inputs_of(policy: Policy, batch: Batch) -> dict[str, tf.Tensor]:
+    """Return the arguments of the policy's `forward`: rows ordered by sequence, then time."""
+    inputs, states = {"obs": merged(batch["obs"])}, batch.get("states")
     if states is None:
-        return merged(batch["obs"]), None, None
-    return merged(batch["obs"]), merged(batch["episode_start"]), states[:, 0]
+        return inputs
+    # The observation after the last step has no action; no row depends on one.
+    actions = tf.concat([batch["actions"], batch["actions"][:, -1:]], axis=1)
+    further = policy.sequence_inputs({"actions": merged(actions)})
+    return inputs | {"episode_start": merged(batch["episode_start"]), "states": states[:, 0]} | further
 
 
 def merged(x: tf.Tensor) -> tf.Tensor:
@@ -320,6 +324,10 @@ class DuelingPolicy(Policy):
         return in_full(advantage(hidden(tf.concat([features, flat], axis=-1))))[:, 0]
 
 
+class PreviousActionDuelingPolicy(PreviousActionPolicy, DuelingPolicy):
+    """A DuelingPolicy with memory that sees the previous action."""
+
+
 def with_noise(policy: DuelingPolicy, batch: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Extend a batch by the noise [N, T, 1 + n, d] of the sampled actions, first of a', then of the n u_i."""
     return batch | {"noise": policy.head.draw_noise(rng, (*batch["rewards"].shape, 1 + SAMPLED_ACTIONS))}
@@ -332,7 +340,7 @@ def continuous_terms(policy: DuelingPolicy, batch: Batch, coefficients: Coeffici
     """
     count, c = batch["actions"].shape[0], coefficients.c
     mean, total = mean_of_valid(batch)
-    outputs = policy.forward(*inputs_of(batch))
+    outputs = policy.forward(**inputs_of(policy, batch))
     flat, v, features = (without_last(x, count) for x in (outputs.flat, outputs.value, outputs.features))
     f, mu = policy.head.distribution(flat), policy.head.distribution(merged(batch["mus"]))
     noise, a = merged(batch["noise"]), merged(batch["actions"])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.bases import EpisodeReturn, OffPolicyConfig
+from tfbaselines.config.bases import EpisodeReturn, OffPolicyConfig, PreviousAction
 from tfbaselines.config.config import Coefficient, Schedule, arg
 from tfbaselines.config.groups import PretrainingConfig, SignalsConfig
 from tfbaselines.config.schedules import is_schedule, parse_schedule
@@ -18,7 +18,7 @@ CROSSQ_DELAY = 3
 
 
 @dataclass(kw_only=True)
-class Config(EpisodeReturn, PretrainingConfig, SignalsConfig, OffPolicyConfig):
+class Config(PreviousAction, EpisodeReturn, PretrainingConfig, SignalsConfig, OffPolicyConfig):
     """Arguments of SAC."""
 
     lr: Schedule = arg(1e-3, "learning rate", at_least=0, after="polyak")

@@ -87,7 +87,8 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
 
         def explore(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
             actions, states = model.actor.choose(obs, states, episode_start, None)
-            return head.noisy(actions, run.config.act_noise * head.draw_noise(run.rng, (len(actions),))), states
+            actions = head.noisy(actions, run.config.act_noise * head.draw_noise(run.rng, (len(actions),)))
+            return actions, None if states is None else policy.after_other_action(states, actions)
 
         losses = ("LossPi", "LossQ") if config.offline is None else ("LossPi", "LossQ", "LossBC")
         row = partial(epoch_row, run, [f"Q{i}Vals" for i in range(1, config.critics + 1)], losses)
