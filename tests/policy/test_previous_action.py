@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from helpers import vec
+from small_environments import box
 from small_runs import demonstrations_for, learn, stop_after, train, weights
 
 from tfbaselines.algs import get
@@ -106,6 +107,24 @@ def test_a_network_without_memory_is_refused():
 def test_an_epoch_learns_with_it(alg, eager):
     before, after = (learn(alg, vec(Alternate), n, "lstm", prev_action=True).policy for n in (0, 1))
     assert (weights(before) != weights(after)).any() and isinstance(after, PreviousActionPolicy)
+
+
+@pytest.mark.parametrize("alg", ["sac", "td3"])
+def test_replayed_states_end_with_the_action_that_was_taken(alg, eager):
+    """Random and noisy actions are other ones than the policy chose."""
+    env = vec(Alternate) if alg == "sac" else box()
+    model = learn(alg, env, 3, "mlp", memory_size=4, prev_action=True, sequence_length=2)
+    rows = model.replay.gather_sequences(np.arange(20), 1)
+    actions = np.asarray(rows["actions"])[::2]
+    encoded = np.eye(2)[actions] if alg == "sac" else actions
+    np.testing.assert_allclose(rows["states"][1:, -encoded.shape[1] :], encoded[:-1], atol=1e-6)
+    assert np.unique(encoded, axis=0).shape[0] > 1
+
+
+def test_acer_learns_with_it(eager):
+    for env in (vec(Alternate), box()):
+        before, after = (learn("acer", env, n, "lstm", prev_action=True, nlstm=4).policy for n in (0, 3))
+        assert (weights(before) != weights(after)).any() and isinstance(after, PreviousActionPolicy)
 
 
 @pytest.mark.parametrize("alg", ["ppo2", "a2c"])

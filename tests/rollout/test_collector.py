@@ -105,7 +105,11 @@ class Behaving:
 
 
 MEMORYLESS = SimpleNamespace(recurrent=False, initial_state=lambda count: None)
-REMEMBERING = SimpleNamespace(recurrent=True, initial_state=lambda count: np.zeros((count, 2), np.float32))
+REMEMBERING = SimpleNamespace(
+    recurrent=True,
+    initial_state=lambda count: np.zeros((count, 2), np.float32),
+    after_other_action=lambda states, actions: states,
+)
 
 
 def collector(env, policy=MEMORYLESS, behave=None, **kwargs):
