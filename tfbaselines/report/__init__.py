@@ -22,6 +22,6 @@ def build(
         refresh: seconds after which an open page loads itself again, for runs that go on. The page is then written
             without runs, too.
     """
-    from tfbaselines.report.build import write
+    from tfbaselines.report.assembly import write
 
     return write([os.fspath(one) for one in dirs], None if out is None else os.fspath(out), title, refresh)

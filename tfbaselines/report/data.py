@@ -13,7 +13,7 @@ from tfbaselines.report.tasks import Task
 
 # Points of a method's line. All runs together have about MOST_POINTS, each at least FEWEST and at most LONGEST.
 LINE, MOST_POINTS, FEWEST, LONGEST = 150, 30_000, 60, 600
-THRESHOLDS = 100
+THRESHOLDS = 150
 # Digits of a number.
 DIGITS = 5
 
@@ -50,8 +50,7 @@ def _line(found: Sequence[Series]) -> dict[str, Any]:
 
 def _run(run: Measured, curve: Series, color: int, points: int) -> dict[str, Any]:
     kept = _spread(len(curve.x), points)
-    name = f"seed {run.facts['seed']}" if run.facts["seed"] else run.run.dirname[-40:]
-    return {"color": color, "name": name, "x": short(curve.x[kept]), "y": short(curve.y[kept])}
+    return {"color": color, "name": run.name, "x": short(curve.x[kept]), "y": short(curve.y[kept])}
 
 
 def _spread(count: int, most: int) -> np.ndarray:
@@ -61,9 +60,11 @@ def _spread(count: int, most: int) -> np.ndarray:
 
 def profiles(scores: Mapping[str, np.ndarray], colors: Mapping[str, int], title: str, axis: str) -> dict[str, Any]:
     """Return a panel of performance profiles: the share of runs above each score, with bootstrap bands."""
-    every = np.concatenate([matrix.ravel() for matrix in scores.values()])
+    every = np.unique(np.concatenate([matrix.ravel() for matrix in scores.values()]))
     margin = 0.05 * (np.ptp(every) or 1.0)
-    thresholds = np.linspace(every.min() - margin, every.max() + margin, THRESHOLDS)
+    # The share changes at scores alone.
+    kept = every[_spread(len(every), THRESHOLDS)]
+    thresholds = np.concatenate([[every[0] - margin], kept, [every[-1] + margin]])
     lines = []
     for method, matrix in scores.items():
         share = lambda resampled: statistics.profile(resampled, thresholds)
@@ -71,7 +72,7 @@ def profiles(scores: Mapping[str, np.ndarray], colors: Mapping[str, int], title:
         line = {"y": short(share(matrix)), "low": short(low), "high": short(high), "n": []}
         lines.append({"color": colors[method], "x": short(thresholds)} | line)
     axes = {axis: {"lines": lines, "runs": []}}
-    return {"title": title, "y": "share of runs above", "axes": axes, "range": [0, 1]}
+    return {"title": title, "y": "share of runs above", "axes": axes, "range": [0, 1], "steps": True}
 
 
 def short(values: np.ndarray) -> list[float | int | None]:

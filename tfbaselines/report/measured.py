@@ -1,5 +1,6 @@
 """What the report reads from each run: curves over steps, minutes and episodes, a final score, facts, videos."""
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,8 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tfbaselines.doctor.__main__ import defaults
+from tfbaselines.doctor.examine import examine_directory
+from tfbaselines.doctor.findings import Finding
 from tfbaselines.errors import UsageError
-from tfbaselines.plot.columns import RATES, RETURNS, SECONDS_IN, SHORT_XAXES, SUCCESS, readable
+from tfbaselines.files import read_document
+from tfbaselines.plot.columns import EPISODE_RETURNS, RATES, RETURNS, SECONDS_IN, SHORT_XAXES, SUCCESS, readable
 from tfbaselines.plot.results import Run, Series, series
 
 # Names of the axes, and their columns in order of preference.
@@ -16,6 +21,10 @@ AXES: dict[str, Sequence[str]] = {"steps": (*SHORT_XAXES["steps"], "Epoch"), "ti
 AXES["episodes"] = SHORT_XAXES["episodes"]
 # The final score is the mean over this share of the curve, at its end.
 FINAL_SHARE = 0.1
+# A log of fewer rows is replaced by the run's single episodes.
+FEW_ROWS = 10
+# File of `bench table` with a score.
+RESULT, LARGEST_RESULT = "result.json", 2**16
 # Texts from a run's files are cut there.
 LONGEST_TEXT = 200
 VIDEOS = (".mp4", ".webm")
@@ -33,6 +42,8 @@ class Measured(NamedTuple):
         column: column of the curve.
         curves: curves by the name of the axis; time in minutes.
         score: mean of the last tenth of the curve.
+        tested: score that `bench table` measured after training; None without it.
+        findings: what the doctor found, the likeliest first.
         facts: texts for the table of runs, by name.
         videos: paths.
     """
@@ -42,8 +53,15 @@ class Measured(NamedTuple):
     column: str
     curves: Mapping[str, Series]
     score: float
+    tested: float | None
+    findings: Sequence[Finding]
     facts: Mapping[str, str]
     videos: Sequence[Path]
+
+    @property
+    def name(self) -> str:
+        """The run's name among those of its method: its seed, or else its directory."""
+        return f"seed {self.facts['seed']}" if self.facts["seed"] else os.path.basename(self.run.dirname)
 
     @property
     def end(self) -> float:
@@ -54,20 +72,48 @@ class Measured(NamedTuple):
 def measure(run: Run) -> Measured | str:
     """Read a run's numbers; a line instead if it has no returns."""
     success = any(SUCCESS in table for table in run.tables.values())
-    columns = [SUCCESS] if success else RETURNS
     try:
-        found = {name: series(run, axis, columns) for name, axis in AXES.items()}
+        curves = _curves(run, [SUCCESS] if success else RETURNS)
+        if curves and _is_coarse(curves):
+            curves = _curves(run, EPISODE_RETURNS) or curves
     except UsageError as error:
         return str(error)
-    curves = {name: _in_minutes(curve) for name, curve in found.items() if curve is not None}
     if not curves:
         return f"no returns in {run.dirname}"
     first = next(iter(curves.values()))
-    return Measured(run, success, first.y_name, curves, final_score(first), facts(run, curves), find_videos(run))
+    more = {"tested": _tested(run), "findings": _findings(run), "videos": find_videos(run)}
+    return Measured(run, success, first.y_name, curves, final_score(first), facts=facts(run, curves), **more)
 
 
-def _in_minutes(curve: Series) -> Series:
-    return curve._replace(x=curve.x / SECONDS_IN.get(readable(curve.x_name), 1.0))
+def _curves(run: Run, columns: Sequence[str]) -> dict[str, Series]:
+    """Read a run's curve over each axis that it has; time in minutes."""
+    found = {name: series(run, axis, columns) for name, axis in AXES.items()}
+    return {
+        name: curve._replace(x=curve.x / SECONDS_IN.get(readable(curve.x_name), 1.0))
+        for name, curve in found.items()
+        if curve is not None
+    }
+
+
+def _is_coarse(curves: Mapping[str, Series]) -> bool:
+    """Return whether the log of a run in training has so few rows that its episodes show more."""
+    first = next(iter(curves.values()))
+    return len(first.x) < FEW_ROWS and readable(first.y_name) == "mean return"
+
+
+def _tested(run: Run) -> float | None:
+    try:
+        score = read_document(os.path.join(run.dirname, RESULT), LARGEST_RESULT)["score"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return float(score) if isinstance(score, int | float) and math.isfinite(score) else None
+
+
+def _findings(run: Run) -> Sequence[Finding]:
+    try:
+        return examine_directory(run.dirname, defaults).findings
+    except (UsageError, OSError):
+        return ()
 
 
 def final_score(curve: Series) -> float:

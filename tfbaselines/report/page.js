@@ -52,23 +52,30 @@ function nearest(xs, x) {
   return low > 0 && x - xs[low - 1] < xs[low] - x ? low - 1 : low;
 }
 
-function path(line, key, sx, sy) {
-  let text = "", pen = false;
+// Points of a line; those of a step function keep each value up to the next place.
+function points(line, key, steps) {
+  const found = [];
   line.x.forEach((x, place) => {
-    const y = line[key][place];
-    if (y === null) { pen = false; return; }
-    text += (pen ? "L" : "M") + sx(x).toFixed(1) + "," + sy(y).toFixed(1);
-    pen = true;
+    if (steps && place) found.push([x, line[key][place - 1]]);
+    found.push([x, line[key][place]]);
   });
+  return found;
+}
+
+function path(line, sx, sy, steps) {
+  let text = "", pen = false;
+  for (const [x, y] of points(line, "y", steps)) {
+    if (y !== null) text += (pen ? "L" : "M") + sx(x).toFixed(1) + "," + sy(y).toFixed(1);
+    pen = y !== null;
+  }
   return text;
 }
 
-function area(line, sx, sy) {
-  const places = [...line.x.keys()].filter((place) => line.low[place] !== null);
-  if (!places.length) return "";
-  const up = places.map((place) => sx(line.x[place]).toFixed(1) + "," + sy(line.high[place]).toFixed(1));
-  const down = places.reverse().map((place) => sx(line.x[place]).toFixed(1) + "," + sy(line.low[place]).toFixed(1));
-  return "M" + up.join("L") + "L" + down.join("L") + "z";
+function area(line, sx, sy, steps) {
+  const put = ([x, y]) => sx(x).toFixed(1) + "," + sy(y).toFixed(1);
+  const side = (key) => points(line, key, steps).filter(([, y]) => y !== null).map(put);
+  const up = side("high"), down = side("low").reverse();
+  return up.length ? "M" + up.join("L") + "L" + down.join("L") + "z" : "";
 }
 
 class Plot {
@@ -147,10 +154,10 @@ class Plot {
       x: PAD.left, y: PAD.top - 4, width: inner.width + 8, height: inner.height + 8});
     const group = make(this.svg, "g", {"clip-path": `url(#clip-${this.id})`});
     if (state.bands) for (const line of shown.lines) {
-      make(group, "path", {d: area(line, this.sx, this.sy), class: "band " + tone(line.color)});
+      make(group, "path", {d: area(line, this.sx, this.sy, this.panel.steps), class: "band " + tone(line.color)});
     }
     for (const run of shown.runs) {
-      make(group, "path", {d: path(run, "y", this.sx, this.sy), class: "run " + tone(run.color)});
+      make(group, "path", {d: path(run, this.sx, this.sy), class: "run " + tone(run.color)});
     }
     for (const line of shown.lines) this.line(group, line);
     this.cross = make(this.svg, "path", {class: "cross"});
@@ -161,7 +168,7 @@ class Plot {
 
   frame(inner) {
     const bottom = PAD.top + inner.height;
-    for (const tick of ticks(this.y[0], this.y[1], inner.height / 50)) {
+    for (const tick of ticks(this.y[0], this.y[1], inner.height / 42)) {
       const place = this.sy(tick).toFixed(1);
       make(this.svg, "path", {d: `M${PAD.left},${place}h${inner.width}`, class: "grid"});
       make(this.svg, "text", {x: PAD.left - 7, y: place, dy: "0.32em", class: "tick end"}, short(tick));
@@ -180,7 +187,8 @@ class Plot {
 
   line(group, line) {
     const style = data.methods[line.color];
-    const drawn = make(group, "path", {d: path(line, "y", this.sx, this.sy), class: "line " + tone(line.color)});
+    const drawn = make(group, "path", {d: path(line, this.sx, this.sy, this.panel.steps),
+      class: "line " + tone(line.color)});
     if (style.dash) drawn.setAttribute("stroke-dasharray", style.dash);
     // Markers at a few places, shifted from method to method.
     const count = 4, length = line.x.length;

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -63,6 +64,13 @@ def section(name: str, title: str, *parts: str) -> str:
     return f'<section id="{name}"><h2>{escape(title)}</h2>{content}</section>' if content else ""
 
 
+def contents(body: str) -> str:
+    """Compose links to the sections of a page's body."""
+    found = re.findall(r'<section id="(\w+)"><h2>([^<]+)</h2>', body)
+    links = "".join(f'<a href="#{name}">{title}</a>' for name, title in found)
+    return f"<nav>{links}</nav>"
+
+
 def paragraph(text: str) -> str:
     """Compose a paragraph of text in the color of notes."""
     return f'<p class="soft">{escape(text)}</p>'
@@ -77,6 +85,7 @@ def controls(methods: Sequence[str], tasks: Sequence[str], axes: Sequence[str]) 
     """Compose the buttons of the curves: x-axis, seeds, bands, environments, methods."""
     shown = [name for name in AXES if name in axes]
     buttons = [f'<button type="button" data-axis="{name}">{AXIS_NAMES[name]}</button>' for name in shown]
+    buttons.append('<span class="soft">with</span>')
     buttons += ['<button type="button" data-switch="seeds">single seeds</button>']
     buttons += ['<button type="button" data-switch="bands">bands</button>']
     chips = [

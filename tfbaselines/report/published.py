@@ -11,6 +11,7 @@ from tfbaselines.cli.sections import OF_SET
 PUBLISHED = Path(__file__).parents[1] / "bench" / "zoo.csv"
 # A score reaches a published one from this share of its size below it.
 MARGIN = 0.03
+MILLION = 1e6
 
 
 class Suite(NamedTuple):
@@ -99,8 +100,13 @@ def published_for(config: Mapping[str, Any], env: str) -> Iterator[tuple[str, fl
     wanted = tuned if isinstance(tuned, str) else True
     for row in published_rows():
         if (row.alg, row.tuned, row.env) == (alg, wanted, env):
-            yield f"rl-baselines3-zoo, {row.peer} tuned, {row.peer_env}, {row.steps:,.0f} steps", row.published
+            version = "" if row.peer_env == env else f", {row.peer_env}"
+            yield f"{row.peer} of rl-baselines3-zoo{version}, {_steps(row.steps)}", row.published
     for suite in SUITES.values():
         score = suite.published.get(str(alg), {}).get(env)
         if score is not None:
-            yield f"OpenAI baselines, {suite.steps:,.0f} steps", score
+            yield f"OpenAI baselines, {_steps(suite.steps)}", score
+
+
+def _steps(count: float) -> str:
+    return f"{count / 1e6:g}M steps" if count >= MILLION else f"{count / 1e3:g}k steps"

@@ -8,6 +8,7 @@ import numpy as np
 
 from tfbaselines.plot.columns import readable
 from tfbaselines.report import look, statistics
+from tfbaselines.report.measured import Measured
 from tfbaselines.report.published import published_for
 from tfbaselines.report.tasks import Task
 
@@ -52,36 +53,45 @@ def scores(task: Task, colors: Mapping[str, int], target: float | None) -> str:
     """Compose the table of final scores of a task, with intervals, the gap to a target and published scores."""
     every = np.concatenate([task.scores(method).ravel() for method in task.methods])
     span = (float(every.min()), float(every.max()))
-    head = ["method", "seeds", "interquartile mean", "95 % interval", "seeds and interval", "mean", "median"]
-    head += ["worst", "best", "ends at"]
     published = {method: _published(task, method) for method in task.methods}
+    tested = {method: _tested(runs) for method, runs in task.methods.items()}
     gap = target is not None and not task.success
+    head = ["method", "seeds", "interquartile mean", "95 % interval", "seeds and interval"]
     head += [f"gap to {number(target)}"] if gap else []
-    head += ["published"] * any(published.values()) + ["measure"]
+    head += ["bench score"] * any(tested.values()) + ["published"] * any(published.values())
+    head += ["mean", "median", "worst", "best", "ends at", "measure"]
     rows = []
     for method, runs in task.methods.items():
         own = task.scores(method)
         middle = float(statistics.interquartile_mean(own))
         low, high = map(float, statistics.interval(statistics.interquartile_mean, own))
-        row = [named(method, colors[method]), str(len(runs)), number(middle), f"{number(low)} to {number(high)}"]
-        row += [_picture(own.ravel(), (low, middle, high), span, colors[method]), number(own.mean())]
-        row += [number(float(np.median(own))), number(own.min()), number(own.max()), _ends(runs)]
+        # A single run has no interval.
+        shown = f"{number(low)} to {number(high)}" if len(runs) > 1 else "-"
+        row = [named(method, colors[method]), str(len(runs)), number(middle), shown]
+        row.append(_picture(own.ravel(), (low, middle, high), span, colors[method]))
         row += [number(float(statistics.optimality_gap(own, target)))] if gap else []
-        row += [published[method] or "-"] * any(published.values())
-        rows.append([*row, escape(readable(runs[0].column))])
+        row += [tested[method] or "-"] * any(tested.values()) + [published[method] or "-"] * any(published.values())
+        row += [number(own.mean()), number(float(np.median(own))), number(own.min()), number(own.max())]
+        rows.append([*row, _ends(runs), escape(readable(runs[0].column))])
     return table(head, rows)
 
 
-def _ends(runs: Sequence) -> str:
-    ends = sorted({number(run.end) for run in runs}, key=len)
-    return ends[0] if len(ends) == 1 else f"{number(min(run.end for run in runs))} to {ends[-1]}"
+def _ends(runs: Sequence[Measured]) -> str:
+    low, high = number(min(run.end for run in runs)), number(max(run.end for run in runs))
+    return low if low == high else f"{low} to {high}"
+
+
+def _tested(runs: Sequence[Measured]) -> str:
+    found = np.array([run.tested for run in runs if run.tested is not None])
+    return number(float(statistics.interquartile_mean_of(found))) if len(found) else ""
 
 
 def _published(task: Task, method: str) -> str:
     """Compose published scores of a method, with their source as a note."""
     run = task.methods[method][0].run
     found = published_for(run.config, task.env)
-    return "; ".join(f"{number(score)} <small>({escape(source)})</small>" for source, score in found)
+    texts = [f"{number(score)} <small>{escape(source)}</small>" for source, score in found]
+    return f'<div class="wide">{"<br>".join(texts)}</div>' if texts else ""
 
 
 def _picture(values: np.ndarray, interval: tuple[float, float, float], span: tuple[float, float], color: int) -> str:
@@ -111,7 +121,8 @@ def overall(matrices: Mapping[str, np.ndarray], colors: Mapping[str, int]) -> st
         row = [named(method, colors[method]), f"{len(matrix)} x {matrix.shape[1]}"]
         for statistic in measures.values():
             low, high = statistics.interval(statistic, matrix)
-            row.append(f"{float(statistic(matrix)):.3f} <small>({low:.3f} to {high:.3f})</small>")
+            between = f" <small>({low:.3f} to {high:.3f})</small>" if len(matrix) > 1 else ""
+            row.append(f"{float(statistic(matrix)):.3f}{between}")
         rows.append(row)
     return table(["method", "seeds x tasks", *measures], rows)
 
@@ -128,7 +139,8 @@ def improvement(matrices: Mapping[str, np.ndarray], colors: Mapping[str, int]) -
             chance = float(statistics.probability_of_improvement(first, second))
             low, high = statistics.interval(statistics.probability_of_improvement, first, second, resamples=500)
             shade = f"p{min(look.SHADES - 1, int(chance * look.SHADES))}"
-            row.append(f'<span class="chance {shade}">{chance:.2f}</span> <small>({low:.2f} to {high:.2f})</small>')
+            between = f" <small>({low:.2f} to {high:.2f})</small>" if max(len(first), len(second)) > 1 else ""
+            row.append(f'<span class="chance {shade}">{chance:.2f}</span>{between}')
         rows.append(row)
     return table(["is better than", *matrices], rows)
 
@@ -160,7 +172,9 @@ def curve_numbers(panel: Mapping, names: Sequence[str]) -> str:
         for point in grid:
             place = int(np.abs(x - point).argmin())
             ended = point > x[-1] + 0.02 * (grid[-1] - grid[0])
-            text = f"{number(y[place])} <small>({number(low[place])} to {number(high[place])})</small>"
+            text = number(y[place])
+            if low[place] < high[place]:
+                text += f" <small>({number(low[place])} to {number(high[place])})</small>"
             row.append("-" if ended or math.isnan(y[place]) else text)
         rows.append(row)
     return table([axis, *(number(float(point)) for point in grid)], rows)

@@ -89,23 +89,29 @@ def _pair(one: str, two: str, first: np.ndarray, second: np.ndarray) -> Pair:
     return Pair(one, two, (len(first), len(second)), probability, statistics.p_value(first, second))
 
 
-def sentences(pairs: Sequence[Pair]) -> list[str]:
-    """Say which methods the seeds tell apart, and how many seeds would tell the others apart."""
-    found = [_sentence(pair) for pair in pairs[:MOST_SENTENCES]]
+def sentences(pairs: Sequence[Pair]) -> list[tuple[str, bool]]:
+    """Say which methods the seeds tell apart, and how many seeds would tell the others apart.
+
+    Returns:
+        (sentence, whether it is decided) for each pair, or for several.
+    """
+    if pairs and all(pair.counts == (1, 1) for pair in pairs):
+        return [(f"One seed each cannot tell any two methods apart; about {statistics.seeds_needed(1.0)} can.", False)]
+    found = [(_sentence(pair), pair.told_apart) for pair in pairs[:MOST_SENTENCES]]
     if len(pairs) > MOST_SENTENCES:
         apart = sum(pair.told_apart for pair in pairs[MOST_SENTENCES:])
-        found.append(f"Of {len(pairs) - MOST_SENTENCES} more pairs, {apart} are told apart.")
+        found.append((f"Among the {len(pairs) - MOST_SENTENCES} other pairs, {apart} are told apart.", apart > 0))
     return found
 
 
 def _sentence(pair: Pair) -> str:
     first, second = pair.counts
-    seeds = f"{first} and {second} seeds" if first != second else f"{first} seed{'s' if first > 1 else ''}"
+    seeds = f"{first} and {second} seeds" if first != second else f"{first} seeds"
     better = f"({pair.better} was better in {pair.probability:.0%} of the pairs of runs, p = {pair.p_value:.2g})"
     if pair.told_apart:
         return f"{pair.better} is better than {pair.worse} {better}."
     needed = statistics.seeds_needed(pair.probability)
-    these = f"{'This' if seeds == '1 seed' else 'These'} {seeds} cannot tell {pair.better} from {pair.worse}"
+    these = f"{'One seed each' if pair.counts == (1, 1) else f'These {seeds}'} cannot tell {pair.better} from {pair.worse}"
     if needed is None:
         return f"{these}: they are equal so far."
     if needed > MANY_SEEDS:

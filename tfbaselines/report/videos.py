@@ -43,7 +43,7 @@ def gallery(runs: Sequence[Measured], out: str) -> tuple[str, str]:
 
 
 def _figure(run: Measured, source: str, video: Path, inside: bool) -> str:
-    name = f"{run.run.label}, {run.run.env}{', seed ' + run.facts['seed'] if run.facts['seed'] else ''}: {video.name}"
+    name = f"{run.run.label}, {run.run.env}, {run.name}: {video.name}"
     caption = f"<figcaption>{escape(name)}</figcaption>"
     if inside:
         return f'<figure><video controls preload="none" src="{source}"></video>{caption}</figure>'

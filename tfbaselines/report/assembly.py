@@ -14,7 +14,7 @@ from tfbaselines.plot.results import MOST_PROBLEMS, expand, find_all
 from tfbaselines.report import NAME, data, look, page, tables, videos
 from tfbaselines.report.measured import AXES, Measured, measure
 from tfbaselines.report.methods import with_methods
-from tfbaselines.report.tasks import MOST_SENTENCES, Task, normalized, pairs_of, sentences, shared, tasks_of
+from tfbaselines.report.tasks import Task, normalized, pairs_of, sentences, shared, tasks_of
 
 # Problems that the page lists.
 MOST_LISTED = 50
@@ -69,16 +69,18 @@ def report(runs: Sequence[Measured], problems: Sequence[str], title: str, out: s
     panels = data.curves(tasks, colors)
     body = [_curves(tasks, panels, methods), _scores(tasks, colors)]
     body += [_overall(tasks, colors, panels), _profiles(tasks, colors, panels), _improvement(tasks, colors)]
-    body += [_arguments(tasks, colors), _videos(runs, out), _runs(runs, colors, out), _problems(problems)]
+    body += [_arguments(tasks, colors), _videos(runs, out), _runs(runs, colors), _findings(runs)]
+    body += [_problems(problems)]
     found = {"methods": page.methods_data(methods), "panels": panels, "colors": len(look.LIGHT)}
     content = ("" if tasks else page.paragraph("There are no runs yet.")) + "".join(body)
-    return page.compose(title, _header(runs, tasks, methods, refresh), content, found | {"refresh": refresh}, refresh)
+    header = _header(runs, tasks, methods, refresh) + page.contents(content)
+    return page.compose(title, header, content, found | {"refresh": refresh}, refresh)
 
 
 def _header(runs: Sequence[Measured], tasks: Sequence[Task], methods: Sequence[str], refresh: float | None) -> str:
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     counts = ((len(runs), "run"), (len(methods), "method"), (len(tasks), "environment"))
-    words = ", ".join(f"{count} {name}{'s' if count != 1 else ''}" for count, name in counts)
+    words = ", ".join(_count(count, name) for count, name in counts)
     live = f" The page loads itself again every {refresh:g} s." if refresh else ""
     return page.paragraph(f"{words}. Written {now} by tfbaselines {__version__}.{live}")
 
@@ -102,12 +104,12 @@ def _scores(tasks: Sequence[Task], colors: Mapping[str, int]) -> str:
     parts = []
     for task in tasks:
         pairs = pairs_of({method: task.scores(method) for method in task.methods})
-        told = [pair.told_apart for pair in pairs[:MOST_SENTENCES]] + [True]
-        items = list(zip(sentences(pairs), told, strict=False))
-        parts += [f"<h3>{escape(task.name)}</h3>", tables.scores(task, colors, target(task.env)), page.bullets(items)]
+        shown = tables.scores(task, colors, target(task.env))
+        parts += [f"<h3>{escape(task.name)}</h3>", shown, page.bullets(sentences(pairs))]
     note = (
         "A run's score is the mean of the last tenth of its curve. Two methods are told apart if a permutation test of "
-        "their ranks gives p < 0.05; p is of each pair alone, so that among many pairs some seem to differ by chance."
+        "their ranks gives p < 0.05; p is of each pair alone, so that among many pairs some seem to differ by chance. "
+        "A bench score is that of tfbaselines bench table, and a gap is how far runs are below the return that solves the task."
     )
     return page.section("scores", "Final scores", *([page.paragraph(note)] if parts else []), *parts)
 
@@ -131,10 +133,8 @@ def _overall(tasks: Sequence[Task], colors: Mapping[str, int], panels: list) -> 
         f"Over {', '.join(task.name for task in chosen)}. On each environment the scores are scaled so that 0 is the "
         "worst and 1 the best run of this report; a method's seeds are as many as it has on each of them."
     )
-    pairs = pairs_of(matrices)
-    told = [pair.told_apart for pair in pairs[:MOST_SENTENCES]] + [True]
     parts = [page.paragraph(note), tables.overall(matrices, colors)]
-    parts.append(page.bullets(list(zip(sentences(pairs), told, strict=False))))
+    parts.append(page.bullets(sentences(pairs_of(matrices))))
     parts.append(page.folded("probability of improvement", tables.improvement(matrices, colors), open_at_first=True))
     numbers = page.folded("numbers", tables.curve_numbers(profile, list(colors)))
     parts.append(f'<div class="panels">{page.panel(len(panels) - 1, profile["title"], numbers)}</div>')
@@ -174,7 +174,7 @@ def _videos(runs: Sequence[Measured], out: str) -> str:
     return page.section("videos", "Videos", page.paragraph(words), content) if content else ""
 
 
-def _runs(runs: Sequence[Measured], colors: Mapping[str, int], out: str) -> str:
+def _runs(runs: Sequence[Measured], colors: Mapping[str, int]) -> str:
     facts = [name for name in RUN_FACTS if any(run.facts[name] for run in runs)]
     rows = []
     for run in runs:
@@ -184,9 +184,30 @@ def _runs(runs: Sequence[Measured], colors: Mapping[str, int], out: str) -> str:
             tables.number(run.score),
         ]
         cells += [escape(run.facts[name] or "-") for name in facts]
+        cells.append(_count(len(run.findings), "finding") if run.findings else "-")
         rows.append([*cells, f"<small>{escape(run.run.dirname)}</small>"])
-    table = tables.table(["method", "environment", "score", *facts, "directory"], rows) if rows else ""
-    return page.section("runs", "Runs", page.folded(f"{len(rows)} runs", table, len(rows) <= 12) if rows else "")
+    table = tables.table(["method", "environment", "score", *facts, "doctor", "directory"], rows) if rows else ""
+    return page.section("runs", "Runs", page.folded(_count(len(rows), "run"), table, len(rows) <= 12) if rows else "")
+
+
+def _findings(runs: Sequence[Measured]) -> str:
+    """List what the doctor found in each run."""
+    parts = []
+    for run in runs:
+        if run.findings:
+            lines = [f"{found.title} ({found.sure}): {found.seen}. {found.meaning}" for found in run.findings]
+            content = page.bullets([(line, False) for line in lines])
+            parts.append(page.folded(f"{run.run.label}, {run.run.env}, {run.name}: {_titles(run)}", content))
+    note = "Signs that something keeps a run from learning; tfbaselines doctor DIR names the commands that mend it."
+    return page.section("doctor", "Findings of the doctor", *([page.paragraph(note)] if parts else []), *parts)
+
+
+def _titles(run: Measured) -> str:
+    return ", ".join(f"{found.title} ({found.sure})" for found in run.findings)
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}{'s' if number != 1 else ''}"
 
 
 def _problems(problems: Sequence[str]) -> str:
