@@ -28,6 +28,7 @@ SHORTER = {
 LEFT = {
     "howto/command-line.md": ("logs/pong/plot.png", "models/cheetah"),
     "howto/plots.md": ("all.png",),
+    "howto/reports.md": ("cartpole.html", "logs/report.html", "report.html"),
     "howto/es-and-qlearning.md": ("logs/car/table.png",),
     "howto/python.md": ("served/cartpole/fingerprint.pb",),
 }

@@ -94,10 +94,10 @@ def _curves(tasks: Sequence[Task], panels: Sequence[Mapping[str, Any]], methods:
         page.panel(place, panel["title"], page.folded("numbers", tables.curve_numbers(panel, methods)), of_task=place)
         for place, panel in enumerate(panels)
     ]
-    note = "A line is the interquartile mean over the seeds of a method. Drag over a plot to enlarge a range."
-    return page.section(
-        "curves", "Curves", controls, page.paragraph(note), f'<div class="panels">{"".join(places)}</div>'
+    note = page.paragraph(
+        "A line is the interquartile mean over the seeds of a method. Drag over a plot to enlarge a range."
     )
+    return page.section("curves", "Curves", controls, note, f'<div class="panels">{"".join(places)}</div>')
 
 
 def _scores(tasks: Sequence[Task], colors: Mapping[str, int]) -> str:
@@ -109,7 +109,8 @@ def _scores(tasks: Sequence[Task], colors: Mapping[str, int]) -> str:
     note = (
         "A run's score is the mean of the last tenth of its curve. Two methods are told apart if a permutation test of "
         "their ranks gives p < 0.05; p is of each pair alone, so that among many pairs some seem to differ by chance. "
-        "A bench score is that of tfbaselines bench table, and a gap is how far runs are below the return that solves the task."
+        "A bench score is that of tfbaselines bench table; a gap is how far runs are below the return that solves the "
+        "task."
     )
     return page.section("scores", "Final scores", *([page.paragraph(note)] if parts else []), *parts)
 

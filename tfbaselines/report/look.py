@@ -4,8 +4,8 @@ The colors of each set differ in lightness as well as in hue, so that color-blin
 contrast of at least 3 to the background. A method has a marker, too, and from the eighth on a dash pattern.
 """
 
-LIGHT = ("#0058a3", "#d1490c", "#00875f", "#a3378f", "#b08400", "#3f9bd8", "#5c2b0e")
-DARK = ("#4d9de0", "#ff7a3d", "#1fc492", "#e27fd0", "#f2c53d", "#a9d8ff", "#c4a484")
+LIGHT = ("#0051a3", "#b14211", "#00a35f", "#a2387d", "#ce8100", "#417efc", "#5c2c0e")
+DARK = ("#4d81e3", "#f57441", "#1fc193", "#e180ce", "#f2c63a", "#a9f4ff", "#c6d084")
 BACKGROUND = {"light": "#ffffff", "dark": "#15181d"}
 # Shades of a probability, from 0 to 1.
 SHADES = 11

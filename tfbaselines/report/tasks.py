@@ -106,12 +106,12 @@ def sentences(pairs: Sequence[Pair]) -> list[tuple[str, bool]]:
 
 def _sentence(pair: Pair) -> str:
     first, second = pair.counts
-    seeds = f"{first} and {second} seeds" if first != second else f"{first} seeds"
+    seeds = f"These {first} and {second} seeds" if first != second else f"These {first} seeds"
     better = f"({pair.better} was better in {pair.probability:.0%} of the pairs of runs, p = {pair.p_value:.2g})"
     if pair.told_apart:
         return f"{pair.better} is better than {pair.worse} {better}."
     needed = statistics.seeds_needed(pair.probability)
-    these = f"{'One seed each' if pair.counts == (1, 1) else f'These {seeds}'} cannot tell {pair.better} from {pair.worse}"
+    these = f"{'One seed each' if first == second == 1 else seeds} cannot tell {pair.better} from {pair.worse}"
     if needed is None:
         return f"{these}: they are equal so far."
     if needed > MANY_SEEDS:
