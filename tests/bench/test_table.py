@@ -14,6 +14,7 @@ from tfbaselines.bench import table
 from tfbaselines.bench.__main__ import main
 from tfbaselines.bench.table import SUITES
 from tfbaselines.report.published import Suite
+from tfbaselines.study.store import Study
 
 SMALL = {"small": Suite(512, ("CartPole-v1", "Nowhere-v0"), {"a2c": {"CartPole-v1": 12.5}})}
 
@@ -52,7 +53,8 @@ def test_a_run_that_fails_is_told_of_and_the_others_go_on(tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     assert main(["table", "--suite=small", "--algs", "a2c", "--seeds=1"]) == 1
     out = capsys.readouterr().out
-    assert "a2c Nowhere-v0 seed 0: ended with status 2, see logs" in out and "a2c CartPole-v1 seed 0: done" in out
+    assert "a2c Nowhere-v0 seed 0: tfbaselines: error: " in out and ", see logs/a2c/Nowhere-v0/0/output.txt" in out
+    assert "a2c CartPole-v1 seed 0: done" in out
     assert "Nowhere" in (tmp_path / "logs/a2c/Nowhere-v0/0/output.txt").read_text()
     assert pd.read_csv("small.csv")["env"].tolist() == ["CartPole-v1"]
 
@@ -100,8 +102,8 @@ def test_sigterm_ends_the_runs_too(tmp_path, monkeypatch):
 
     before = signal.getsignal(signal.SIGTERM)
     threading.Thread(target=terminate).start()
-    with pytest.raises(SystemExit) as ended:
-        list(table.run_missing(table.cells("small", ["a2c"], 1, ["CartPole-v1"], None), tmp_path / "logs", 1))
-    assert ended.value.code == 128 + signal.SIGTERM and signal.getsignal(signal.SIGTERM) is before
+    status = table.run_missing(table.cells("small", ["a2c"], 1, ["CartPole-v1"], None), tmp_path / "logs", 1)
+    assert status == 128 + signal.SIGTERM and signal.getsignal(signal.SIGTERM) is before
+    assert Study(tmp_path / "logs").names("open") == ["0000-a2c-CartPole-v1"]
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)

@@ -77,13 +77,19 @@ def _table(args: argparse.Namespace) -> int:
     from tfbaselines.bench import table
 
     wanted = table.cells(args.suite, args.algs, args.seeds, args.envs, args.num_timesteps)
-    out, failed = args.out or args.suite, 0
+    out, failed, status = args.out or args.suite, [], 0
     table.write(args.suite, wanted, args.logs, out)
-    for cell, problem in () if args.finished else table.run_missing(wanted, args.logs, args.jobs):
+
+    def ended(cell: table.Cell, problem: str | None) -> None:
         # Keep finished runs whatever happens later.
         table.write(args.suite, wanted, args.logs, out)
-        failed += problem is not None
+        failed.extend([cell] if problem else [])
         print(f"{cell.name} {cell.env} seed {cell.seed}: {problem or 'done'}", flush=True)
+
+    if not args.finished:
+        status = table.run_missing(wanted, args.logs, args.jobs, ended)
+    if status:
+        return status
     paths = table.write(args.suite, wanted, args.logs, out)
     print(paths[1].read_text(encoding="utf-8"))
     print("Wrote", *paths)

@@ -6,15 +6,12 @@ OpenAI baselines published the scores: means over the last 100 episodes of sever
 mean returns of 100 episodes, or of a test of the deterministic policy where the run has them.
 """
 
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +22,12 @@ from tfbaselines.algs import get
 from tfbaselines.cli.sections import tuned_environments
 from tfbaselines.errors import UsageError, check_at_least, unknown
 from tfbaselines.files import write_whole
-from tfbaselines.parallel.mpi import usable_cores
 from tfbaselines.report.published import SUITES
 from tfbaselines.report.statistics import interquartile_mean_of
+from tfbaselines.study import cells as study_cells
+from tfbaselines.study.process import call, last_error
+from tfbaselines.study.store import FAILED, OUTPUT, Study
+from tfbaselines.study.worker import work
 
 RESULT = "result.json"
 TUNED_SUITE = "tuned"
@@ -64,6 +64,21 @@ class Cell:
     def directory(self, logs: str) -> Path:
         """Return the log directory of the run."""
         return Path(logs) / self.name / self.env / str(self.seed)
+
+    def of_study(self) -> study_cells.Cell:
+        """Return the cell of a study in the directory of the logs."""
+        words = {"alg": self.alg, "env": self.env, "seed": str(self.seed), "num_timesteps": f"{self.steps:.0f}"}
+        words |= {"tuned": str(self.tuned)} if self.tuned else {}
+        group = f"{self.name}-{self.env}"
+        name = f"{self.seed:04d}-{group}".replace("/", "_")
+        return study_cells.Cell(name, group, self.directory("").as_posix(), words)
+
+    @classmethod
+    def of_words(cls, words: dict[str, str]) -> "Cell":
+        """Return the cell that has these words in a study."""
+        tuned = words.get("tuned", "False")
+        own = words["alg"], words["env"], int(words["seed"]), float(words["num_timesteps"])
+        return cls(*own, {"True": True, "False": False}.get(tuned, tuned))
 
     def result(self, logs: str) -> dict[str, object] | None:
         """Return the row of a finished run, or None."""
@@ -112,73 +127,42 @@ def cells(
     ]
 
 
-def run_missing(wanted: list[Cell], logs: str, jobs: int) -> Iterator[tuple[Cell, str | None]]:
-    """Run the missing cells, `jobs` at once, which share the cores; yield each finished one with its error or None."""
-    check_at_least(1, jobs=jobs)
-    missing = [cell for cell in wanted if cell.result(logs) is None]
-    threads = str(max(1, len(usable_cores()) // jobs))
-    running = _Running(os.environ | {"OMP_NUM_THREADS": threads, "TF_NUM_INTRAOP_THREADS": threads})
-    with _sigterm_as_exit(), ThreadPoolExecutor(jobs) as pool:
-        try:
-            futures = {pool.submit(_run, cell, logs, running): cell for cell in missing}
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BaseException:
-            # The runs save a checkpoint and are resumed by the next call.
-            pool.shutdown(wait=False, cancel_futures=True)
-            running.terminate()
-            raise
+def run_missing(
+    wanted: list[Cell], logs: str, jobs: int, ended: Callable[[Cell, str | None], None] = lambda cell, problem: None
+) -> int:
+    """Run the missing cells as a study in LOGS, which workers of other machines may share; return the worker's status.
+
+    Args:
+        wanted, logs: cells, and directory of their runs.
+        jobs: runs at once, which share the cores.
+        ended: called with each cell that ends, and its error or None.
+    """
+    study = Study.opened(logs)
+    missing = {one.name: (cell, one) for cell in wanted if cell.result(logs) is None for one in [cell.of_study()]}
+    for _, one in missing.values():
+        study.put(one)
+
+    def note(_: str) -> None:
+        failed = set(study.names(FAILED))
+        for name, (cell, _) in list(missing.items()):
+            if name in failed or cell.result(logs) is not None:
+                del missing[name]
+                output = cell.directory(logs) / OUTPUT
+                ended(cell, f"{last_error(output)}, see {output}" if name in failed else None)
+
+    command = [sys.executable, "-m", "tfbaselines.bench.suite_run", os.fspath(logs)]
+    return work(study, jobs, lambda one, _: [*command, json.dumps(dict(one.words))], note, only=set(missing))
 
 
-class _Running:
-    """Processes of the running cells, with their environment variables."""
-
-    def __init__(self, environment: dict[str, str]) -> None:
-        self._environment = environment
-        self._processes: list[subprocess.Popen] = []
-        self._ended = False
-
-    def start(self, command: list[str], output: Any) -> subprocess.Popen:
-        """Start a process in its own session: Ctrl-C reaches this process alone, which passes it on once."""
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=self._environment, start_new_session=True)
-        self._processes.append(process)
-        if self._ended:
-            process.terminate()
-        return process
-
-    def terminate(self) -> None:
-        """Terminate all processes, and each one that another thread is about to start."""
-        self._ended = True
-        for process in list(self._processes):
-            process.terminate()
-
-
-@contextlib.contextmanager
-def _sigterm_as_exit() -> Iterator[None]:
-    """Raise SystemExit at SIGTERM, so that the runs are terminated too."""
-
-    def leave(number: int, _: Any) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _run(cell: Cell, logs: str, running: _Running) -> str | None:
+def run(cell: Cell, logs: str) -> int:
+    """Run a cell in this process's place: its training, the test and the row of the table; return the exit status."""
     directory = cell.directory(logs)
-    directory.mkdir(parents=True, exist_ok=True)
     words = {"alg": cell.alg, "env": cell.env, "num_timesteps": f"{cell.steps:.0f}", "seed": cell.seed}
     words |= {"log_path": directory, "resume": "auto"} | ({"tuned": cell.tuned} if cell.tuned else {})
-    command = [sys.executable, "-m", "tfbaselines.run", *(f"--{name}={value}" for name, value in words.items())]
-    with open(directory / "output.txt", "a", encoding="utf-8") as output:
-        status = running.start(command, output).wait()
-    if status:
-        return f"ended with status {status}, see {directory / 'output.txt'}"
-    write_whole(directory / RESULT, json.dumps(_row(cell, directory)))
-    return None
+    status = call([sys.executable, "-m", "tfbaselines.run", *(f"--{name}={value}" for name, value in words.items())])
+    if status == 0:
+        write_whole(directory / RESULT, json.dumps(_row(cell, directory)))
+    return status
 
 
 def _row(cell: Cell, directory: Path) -> dict[str, object]:

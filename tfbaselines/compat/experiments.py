@@ -2,9 +2,7 @@
 
 import itertools
 import os
-import signal
 import string
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,8 +18,8 @@ from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.logs import statistics as epoch_logger
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.mpi import usable_cores
+from tfbaselines.study.process import call
 from tfbaselines.training.checkpoint import save_tree
-from tfbaselines.training.guards import StopSignals
 
 # Spinning Up's user_config.
 DEFAULT_DATA_DIR = "data"
@@ -96,34 +94,10 @@ def call_experiment(
         file.flush()
         launcher = mpi.mpirun_command(ranks) if ranks > 1 else []
         command = [*launcher, sys.executable, "-m", __name__, file.name]
-        with subprocess.Popen(command) as process:
-            signals = _PassedOn(process)
-            signals.catch()
-            try:
-                status = process.wait()
-            finally:
-                signals.release()
-    if signals.number == signal.SIGINT:
-        raise KeyboardInterrupt
-    if signals.number:
-        raise SystemExit(128 + signals.number)
+        status = call(command)
     if status:
         raise RuntimeError(f"experiment '{exp_name}' with seed {seed} failed with status {status}")
     return (kwargs["logger_kwargs"] or {}).get("output_dir")
-
-
-class _PassedOn(StopSignals):
-    """Stop signals that are passed on to the process of a run, which saves a checkpoint and ends."""
-
-    def __init__(self, process: subprocess.Popen) -> None:
-        super().__init__()
-        self._process = process
-
-    def _on_signal(self, number: int, frame: Any) -> None:
-        super()._on_signal(number, frame)
-        # Ctrl-C in a terminal reaches both processes, and a second one would cost the checkpoint.
-        if number != signal.SIGINT:
-            self._process.send_signal(number)
 
 
 def _make(env_name: str) -> Any:

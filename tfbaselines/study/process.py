@@ -1,5 +1,6 @@
 """Processes of runs: they end with the process that started them, and leave a line that says why they failed."""
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -8,9 +9,10 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tfbaselines.parallel.mpi import usable_cores
+from tfbaselines.training.guards import StopSignals
 
 # Number of Linux's prctl for the signal at the parent's death.
 SIGNAL_AT_DEATH = 1
@@ -35,6 +37,47 @@ def start(command: list[str], output: BinaryIO, environment: Mapping[str, str]) 
         start_new_session=True,
         preexec_fn=None if _libc is None else partial(_end_with, os.getpid()),
     )
+
+
+def kill(process: subprocess.Popen) -> None:
+    """Kill a process of `start`, and those that it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def call(command: list[str], environment: Mapping[str, str] | None = None) -> int:
+    """Run a command that saves a checkpoint at a stop signal, and pass such signals on to it; return its exit status.
+
+    Raises:
+        KeyboardInterrupt, SystemExit: after a stop signal, once the command has ended.
+    """
+    with subprocess.Popen(command, env=environment) as process:
+        signals = _PassedOn(process)
+        signals.catch()
+        try:
+            status = process.wait()
+        finally:
+            signals.release()
+    if signals.number == signal.SIGINT:
+        raise KeyboardInterrupt
+    if signals.number:
+        raise SystemExit(128 + signals.number)
+    return status
+
+
+class _PassedOn(StopSignals):
+    """Stop signals that are passed on to the process of a run."""
+
+    def __init__(self, process: subprocess.Popen) -> None:
+        super().__init__()
+        self._process = process
+
+    def _on_signal(self, number: int, frame: Any) -> None:
+        super()._on_signal(number, frame)
+        # Ctrl-C in a terminal reaches both processes, and a second one would cost the checkpoint.
+        if number != signal.SIGINT:
+            self._process.send_signal(number)
 
 
 def _end_with(parent: int) -> None:

@@ -5,6 +5,7 @@ is dead when its heartbeat file has not changed for STALE seconds of the observe
 """
 
 import contextlib
+import errno
 import functools
 import json
 import os
@@ -12,7 +13,7 @@ import secrets
 import shutil
 import socket
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,6 +89,17 @@ class Study:
             shutil.rmtree(scratch, ignore_errors=True)
         return cls(directory)
 
+    @classmethod
+    def opened(cls, directory: str | os.PathLike) -> "Study":
+        """Open a study whose runs may be of several versions, or make an empty one."""
+        if not (Path(directory) / CELLS / DESCRIPTION).exists():
+            return cls.create(directory)
+        study = cls(directory)
+        if study.version != __version__:
+            study.version = __version__
+            write_whole(study.queue / DESCRIPTION, json.dumps({"id": study.id, "version": study.version}))
+        return study
+
     def check_version(self) -> None:
         """Raise a UsageError if another version of tfbaselines made the study: its runs might not be comparable."""
         if self.version != __version__:
@@ -102,6 +114,13 @@ class Study:
         for cell in new:
             write_whole(self.queue / OPEN / cell.name, _text(cell, self.id))
         return new
+
+    def put(self, cell: Cell) -> None:
+        """Open a cell, new or again, with the arguments that it has now; a cell that runs stays as it is."""
+        if self.state_of(cell.name) != RUNNING:
+            for state in (DONE, FAILED):
+                (self.queue / state / cell.name).unlink(missing_ok=True)
+            write_whole(self.queue / OPEN / cell.name, _text(cell, self.id))
 
     def state_of(self, name: str) -> str | None:
         """Return the state of a cell, None if the study has no such cell."""
@@ -166,12 +185,14 @@ class Member:
     Args:
         study: the study.
         stale: seconds without a heartbeat after which a worker of another machine is dead.
+        only: names of the cells that concern this worker; None for all.
     """
 
-    def __init__(self, study: Study, stale: float = STALE) -> None:
+    def __init__(self, study: Study, stale: float = STALE, only: Collection[str] | None = None) -> None:
         self.study = study
         self.id = secrets.token_hex(8)
         self._stale = stale
+        self._only = only
         self._file = study.queue / WORKERS / self.id
         self._beaten = time.monotonic()
         self._claims: dict[str, Claim] = {}
@@ -213,7 +234,7 @@ class Member:
         """
         avoid = set(avoid)
         if not self._next:
-            self._next = self.study.names(OPEN)[::-1]
+            self._next = self._open()[::-1]
         while self._next:
             name = self._next.pop()
             if name not in avoid and (claim := self._take(self.study.queue / OPEN / name, name)):
@@ -232,7 +253,10 @@ class Member:
         own = self.study.queue / RUNNING / f"{name}{BY}{self.id}"
         try:
             cell = self.study.read(path)
-        except FileNotFoundError:
+        except OSError as error:
+            # Another worker was faster.
+            if error.errno not in (None, errno.ENOENT):
+                raise
             return None
         except UsageError as error:
             if _moved(path, self.study.queue / FAILED / name):
@@ -265,11 +289,17 @@ class Member:
     def others(self) -> list[tuple[str, str]]:
         """List the cells that other workers have claimed, with the workers' ids."""
         pairs = [name.rpartition(BY)[::2] for name in sorted(_listed(self.study.queue / RUNNING))]
-        return [(name, worker) for name, worker in pairs if worker != self.id]
+        return [(name, worker) for name, worker in pairs if worker != self.id and self._concerns(name)]
 
     def remaining(self) -> bool:
         """Return True if cells are open, or claimed by other workers, which may die."""
-        return bool(self.study.names(OPEN) or self.others())
+        return bool(self._open() or self.others())
+
+    def _open(self) -> list[str]:
+        return [name for name in self.study.names(OPEN) if self._concerns(name)]
+
+    def _concerns(self, name: str) -> bool:
+        return self._only is None or name in self._only
 
     def lives(self, worker: str) -> bool:
         """Judge whether another worker lives, by its process or by changes of its heartbeat."""

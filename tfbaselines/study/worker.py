@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from tfbaselines.cli.stored import needs_trust
 from tfbaselines.errors import UsageError, check_at_least
 from tfbaselines.logs.directory import in_use
 from tfbaselines.study.cells import Cell
-from tfbaselines.study.process import last_error, shared_cores, start
+from tfbaselines.study.process import kill, last_error, shared_cores, start
 from tfbaselines.study.store import OPEN, OUTPUT, RUNNING, STALE, Claim, Member, Study
 from tfbaselines.training.guards import StopSignals
 
@@ -60,6 +60,7 @@ def work(
     command: Command = run_command,
     say: Callable[[str], None] = _say,
     stale: float = STALE,
+    only: Collection[str] | None = None,
 ) -> int:
     """Run cells until none is open and no other worker has one; return 0, or 128 + the number of a stop signal.
 
@@ -71,13 +72,14 @@ def work(
         command: returns the command of a cell.
         say: takes a line for each cell that ends.
         stale: seconds without a heartbeat after which a worker of another machine is dead.
+        only: names of the cells to run; None for all.
     """
     check_at_least(1, jobs=jobs)
     study.check_version()
     signals = StopSignals()
     signals.catch()
     try:
-        with Member(study, stale) as member:
+        with Member(study, stale, only) as member:
             _Worker(member, jobs, command, say).run(signals)
     finally:
         signals.release()
@@ -141,8 +143,7 @@ class _Worker:
         for job in ended:
             self._running.remove(job)
             if job.claim.cell.name in lost:
-                job.process.kill()
-                job.process.wait()
+                kill(job.process)
                 self._say(f"{job.claim.cell.label}: another worker has taken it over")
             else:
                 self._ended(job)
@@ -189,7 +190,7 @@ class _Worker:
                 time.sleep(SHORTEST)
         finally:
             for job in self._running:
-                job.process.kill()
+                kill(job.process)
 
 
 def _checkpoints(directory: Path) -> set[str]:
