@@ -145,6 +145,11 @@ POLICIES = {
     "relative goals": lambda: goals(relative=True),
     "every activation": lambda: policy(every_activation, action=BOUNDED),
 }
+# Policies that together have every operation.
+COVERING = (
+    *("integers", "bits", "several choices", "masked parts", "impala", "every layer", "every activation", "memory"),
+    *("previous numbers", "masked categorical", "table", "relative goals"),
+)
 
 
 @functools.cache
@@ -184,3 +189,10 @@ def options(model, sampled=False, rows=20, to="numpy"):
 
 def _parts_of(action):
     return [choices_of(action)] if isinstance(action, spaces.Discrete) else action.nvec.tolist()
+
+
+def operations(name):
+    """The kinds of operations in a policy's program."""
+    _, program, _ = exported(name)
+    steps = [*program["body"], *program["act"]["operations"]]
+    return {(one["kind"], one["settings"].get("name", one["settings"].get("how"))) for one in steps}

@@ -37,7 +37,7 @@ def run_network(program: Program, network: Any, inputs: Any, state: Value | None
     """
     if not _is_known_model(network):
         return flat(_layer(program, network, inputs)), None
-    given = network.input
+    given = network.inputs if isinstance(network, keras.Sequential) else network.input
     if state is None:
         return flat(_model(program, network, _matched(given, inputs))[0]), None
     # Networks with memory take [inputs, episode_start, states]; a state of zeros starts an episode.
