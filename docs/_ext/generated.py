@@ -196,7 +196,7 @@ def doctor_rules() -> str:
     for rule in rules():
         needs = f"Needs a column of {', '.join(rule.needs)}. " if rule.needs else ""
         causes = "; ".join(CAUSES[cause] for cause in rule.causes)
-        commands = f"Check: `{rule.check.format(run='RUN', alg='ALG', env='ENV')}`"
+        commands = f"Check: `{rule.check.format(run='RUN', env='ENV', column='COLUMN')}`"
         lines = [f"({rule.name.replace('_', '-')})=\n### {rule.title}\n", f"{rule.meaning}\n"]
         lines += [f"{needs}Likely causes: {causes}. Source: {rule.source}. {commands}\n"]
         sections.append("\n".join(lines))

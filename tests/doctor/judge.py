@@ -8,7 +8,9 @@ causes of its first or second finding; `strict` counts causes one by one, each f
 
 import argparse
 import csv
+import json
 import sys
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -44,12 +46,34 @@ def share(rows, column):
     return sum(row[column] in (1, 2) for row in rows) / max(1, len(rows))
 
 
+def keep(directory, names, out):
+    """Write what the doctor reads of some runs, monitor files without times and configs without the machine."""
+    out.parent.mkdir(exist_ok=True)
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_LZMA) as archive:
+        for path in sorted(path for name in names for path in (directory / name).iterdir()):
+            if path.name.endswith("monitor.csv"):
+                head, *lines = path.read_text().splitlines()
+                head = "#" + json.dumps({"env_id": json.loads(head[1:])["env_id"]})
+                text = "\n".join([head, *(",".join(line.split(",")[:2]) for line in lines), ""])
+            elif path.name == "config.json":
+                config = json.loads(path.read_text())
+                config["arguments"] = {"num_timesteps": config["arguments"]["num_timesteps"]}
+                text = json.dumps({name: config[name] for name in ("alg", "network", "env", "learn", "arguments")})
+            elif path.name == "progress.csv":
+                text = path.read_text()
+            else:
+                continue
+            # One time for all, so that equal runs make equal files.
+            archive.writestr(zipfile.ZipInfo(f"{path.parent.name}/{path.name}"), text, zipfile.ZIP_LZMA)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("directory", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--alg", nargs="+", choices=USUAL, default=list(USUAL))
     parser.add_argument("--seed", nargs="+", type=int, default=SEEDS)
+    parser.add_argument("--keep", type=Path, help="write the files of the runs to a zip file, for the tests")
     args = parser.parse_args()
     chosen = [case for case in cases() if case.alg in args.alg and case.seed in args.seed]
     there = [case for case in chosen if (args.directory / case.name / FINISHED).exists()]
@@ -62,6 +86,8 @@ def main():
         place, strict = COLUMNS.index("place"), COLUMNS.index("strict")
         print(f"{alg or 'all'}: {len(own)} runs, found {share(own, place):.0%}, strict {share(own, strict):.0%}")
     print(f"healthy: {len(healthy)} runs, surely {sum(row[COLUMNS.index('surely')] for row in healthy)}")
+    if args.keep:
+        keep(args.directory, [case.name for case in there], args.keep)
     if args.out:
         with open(args.out, "w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([COLUMNS, *rows])

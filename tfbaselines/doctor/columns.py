@@ -5,6 +5,7 @@ from strangers: only regular files are opened, and what is no number is nan.
 """
 
 import csv
+import json
 import math
 import os
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ BLOCK = 2**16
 BLOCKS = 256
 MOST_COLUMNS = 2000
 MOST_COPIES = 64
+LONGEST_HEADER = 4096
 
 # Columns of each quantity, by baselines, Spinning Up and Stable-Baselines3, in order of preference.
 QUANTITIES: dict[str, tuple[str, ...]] = {
@@ -76,12 +78,19 @@ class Series(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """Episodes of one copy of the environment: returns, lengths [N], every `stride`-th, and the first ones [M, 2]."""
+    """Episodes of one copy of the environment.
+
+    Attributes:
+        returns, lengths: of every `stride`-th episode, [N].
+        first: returns and lengths of the first episodes, [M, 2].
+        env: id of the environment; empty if the file has none.
+    """
 
     returns: np.ndarray
     lengths: np.ndarray
     stride: int
     first: np.ndarray
+    env: str = ""
 
 
 def read_table(path: Path, separator: str) -> Table:
@@ -106,7 +115,19 @@ def read_episodes(path: Path) -> Copy:
     places = [names.index("r"), names.index("l")]
     stride = max(1, math.ceil(len(lines) / MOST_ROWS))
     first, rows = (_numbers(some, len(names), places, path) for some in (lines[:FIRST_EPISODES], lines[::stride]))
-    return Copy(rows[:, 0], rows[:, 1], stride, first)
+    return Copy(rows[:, 0], rows[:, 1], stride, first, _environment(path))
+
+
+def _environment(path: Path) -> str:
+    """Return the environment's id in the JSON of a monitor file's first line; empty without one."""
+    with open_regular(path) as file:
+        line = file.readline(LONGEST_HEADER)
+    try:
+        header = json.loads(line.removeprefix(b"#"))
+    except (ValueError, RecursionError):
+        return ""
+    name = header.get("env_id") if isinstance(header, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _numbers(lines: Sequence[str], width: int, places: Sequence[int], path: Path) -> np.ndarray:

@@ -246,5 +246,6 @@ def of_directory(directory: Path, defaults: Callable[[str], Mapping[str, Any]]) 
         raise UsageError("; ".join(problems) or nothing)
     config = document if isinstance(document, dict) else {}
     settings = Settings(config, defaults(config["alg"] if isinstance(config.get("alg"), str) else ""))
+    settings.env = settings.env or next((copy.env for copy in copies if copy.env), "")
     table = next((table for table in tables if table is not None), Table({}, 0))
     return Evidence(settings, table, copies, read=tuple(read), problems=tuple(problems))

@@ -9,6 +9,7 @@ import csv
 import functools
 import importlib
 import math
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ HERE = Path(__file__).parent
 # Modules with rules, in the order of the documentation.
 MODULES = ("settings", "episodes", "columns")
 PROBE = "tfbaselines doctor {run} --probe"
+PLOT = "tfbaselines plot {run} --value {column}"
 AGAIN = "tfbaselines run --config={run} --log_path={run}-mended"
 
 
@@ -57,7 +59,7 @@ class Rule:
         meaning: what the sign usually means.
         source: the paper or the experience behind it.
         causes: causes, the likeliest first.
-        check, remedy: commands, with {run}, {alg} and {env}.
+        check, remedy: commands, with {run}, {env} and {column}.
         find: function of the evidence that returns the Sign, or None.
     """
 
@@ -76,8 +78,11 @@ class Rule:
         sign = self.find(run)
         if sign is None:
             return None
-        words = {"run": directory, "alg": run.settings.alg or "ppo2", "env": run.settings.env or "ENV"}
+        words = {"run": directory, "env": run.settings.env or "ENV", "column": shlex.quote(sign.quantity)}
         remedy = f"{AGAIN} {sign.flags}" if sign.flags else self.remedy
+        # Runs of other libraries cannot be built by this one's commands.
+        remedy = remedy if run.settings.alg else ""
+        check = self.check if run.settings.alg or self.check != PROBE else "tfbaselines plot {run}"
         return Finding(
             self.name,
             self.title,
@@ -88,7 +93,7 @@ class Rule:
             sign.causes or self.causes,
             healthy=sign.healthy,
             step=None if sign.step is None or not math.isfinite(sign.step) else int(sign.step),
-            check=self.check.format(**words),
+            check=check.format(**words),
             remedy=remedy.format(**words),
         )
 

@@ -7,7 +7,7 @@ import numpy as np
 from tfbaselines.doctor.columns import Series
 from tfbaselines.doctor.evidence import Evidence
 from tfbaselines.doctor.findings import number
-from tfbaselines.doctor.rules import AGAIN, Range, Sign, healthy, rule
+from tfbaselines.doctor.rules import AGAIN, PLOT, Range, Sign, healthy, rule
 from tfbaselines.doctor.rules.episodes import is_flat, scaled_reward
 
 # Factors by which a column must leave its healthy range.
@@ -69,7 +69,7 @@ def not_finite(run: Evidence) -> Sign | None:
     "away by a huge value loss, or units of the network are dead.",
     source="Schulman et al. 2017, section 6.1; healthy.csv",
     causes=("rate_small", "rewards_large"),
-    check="tfbaselines plot {run} --value loss/approxkl",
+    check=PLOT,
 )
 def kl_low(run: Evidence) -> Sign | None:
     found, limits = middle(run, "kl"), range_of(run, "kl")
@@ -90,7 +90,7 @@ def kl_low(run: Evidence) -> Sign | None:
     meaning="Each update changes the policy far more than in healthy runs; what was learned does not survive it.",
     source="Schulman et al. 2015 and 2017; healthy.csv",
     causes=("rate_large", "observation_scale"),
-    check="tfbaselines plot {run} --value loss/approxkl",
+    check=PLOT,
     remedy=f"{AGAIN} --lr=1e-4 --noptepochs=4",
 )
 def kl_high(run: Evidence) -> Sign | None:
@@ -109,7 +109,7 @@ def kl_high(run: Evidence) -> Sign | None:
     meaning="Ratios leave the clip range at once: steps are too large for it, or the range is too small.",
     source="Schulman et al. 2017; healthy.csv",
     causes=("rate_large", "clip_small"),
-    check="tfbaselines plot {run} --value loss/clipfrac loss/approxkl",
+    check=PLOT,
 )
 def clipped(run: Evidence) -> Sign | None:
     found, limits = middle(run, "clip_fraction"), range_of(run, "clip_fraction")
@@ -130,7 +130,7 @@ def clipped(run: Evidence) -> Sign | None:
     "of large size saturate the policy.",
     source="Andrychowicz et al. 2021, section 3.2",
     causes=("deviation_small", "observation_scale"),
-    check="tfbaselines plot {run} --value loss/policy_entropy",
+    check=PLOT,
     remedy=f"{AGAIN} --init_logstd=0 --normalize_observations=True",
 )
 def certain_at_start(run: Evidence) -> Sign | None:
@@ -156,7 +156,7 @@ def certain_at_start(run: Evidence) -> Sign | None:
     meaning="Entropy fell to nearly 0 in the first third of the run while returns are low: it repeats one action.",
     source="Mnih et al. 2016, section on entropy; Ahmed et al. 2019",
     causes=("collapse", "no_exploration"),
-    check="tfbaselines plot {run} --value loss/policy_entropy",
+    check=PLOT,
     remedy=f"{AGAIN} --ent_coef=0.01",
 )
 def entropy_collapsed(run: Evidence) -> Sign | None:
@@ -185,7 +185,7 @@ def range_exceeded(run: Evidence, quantity: str) -> bool:
     meaning="Entropy does not change in the whole run: the policy gets no gradient, or the entropy bonus holds it.",
     source="experience",
     causes=("entropy_large", "rate_small"),
-    check="tfbaselines plot {run} --value loss/policy_entropy",
+    check=PLOT,
 )
 def entropy_still(run: Evidence) -> Sign | None:
     found = run.series("entropy")
@@ -211,7 +211,7 @@ def entropy_still(run: Evidence) -> Sign | None:
     meaning="Entropy rises without end: the entropy bonus is worth more than returns, or advantages are noise.",
     source="experience with Gaussian policies",
     causes=("entropy_large",),
-    check="tfbaselines plot {run} --value loss/policy_entropy",
+    check=PLOT,
     remedy=f"{AGAIN} --ent_coef=0",
 )
 def entropy_rises(run: Evidence) -> Sign | None:
@@ -232,7 +232,7 @@ def entropy_rises(run: Evidence) -> Sign | None:
     "wrong size, or units are dead.",
     source="Schulman 2016, slides on debugging; healthy.csv",
     causes=("value_function", "observation_scale"),
-    check="tfbaselines plot {run} --value misc/explained_variance",
+    check=PLOT,
     remedy=f"{AGAIN} --value_network=copy --normalize_observations=True",
 )
 def nothing_explained(run: Evidence) -> Sign | None:
@@ -259,7 +259,7 @@ def nothing_explained(run: Evidence) -> Sign | None:
     meaning="Returns are far from 1 in size, so the value function's gradient drowns the policy's.",
     source="van Hasselt et al. 2016 (Pop-Art); healthy.csv",
     causes=("rewards_large", "rate_large"),
-    check="tfbaselines plot {run} --value loss/value_loss",
+    check=PLOT,
     remedy=f"{AGAIN} --reward_scale=0.01",
 )
 def value_loss_huge(run: Evidence) -> Sign | None:
@@ -295,7 +295,7 @@ def reachable(run: Evidence) -> float | None:
     "rate is too large, or targets follow too fast.",
     source="van Hasselt et al. 2018 (the deadly triad); Fujimoto et al. 2018",
     causes=("divergence", "rate_large"),
-    check="tfbaselines plot {run} --value AverageQ1Vals",
+    check=PLOT,
     remedy=f"{AGAIN} --lr=3e-4",
 )
 def q_diverged(run: Evidence) -> Sign | None:
@@ -319,7 +319,7 @@ def q_diverged(run: Evidence) -> Sign | None:
     "leaves one reward of many.",
     source="experience",
     causes=("rate_small", "target_frozen", "dead_units"),
-    check="tfbaselines plot {run} --value AverageQ1Vals",
+    check=PLOT,
 )
 def q_still(run: Evidence) -> Sign | None:
     found, reward, length = run.series("q"), scaled_reward(run), run.length
@@ -340,7 +340,7 @@ def q_still(run: Evidence) -> Sign | None:
     meaning="The policy has no noise left to explore with, or its outputs are saturated by large inputs.",
     source="Haarnoja et al. 2018",
     causes=("no_exploration", "observation_scale"),
-    check="tfbaselines plot {run} --value AverageLogPi",
+    check=PLOT,
     remedy=f"{AGAIN} --alpha=auto",
 )
 def actions_certain(run: Evidence) -> Sign | None:
@@ -361,7 +361,7 @@ def actions_certain(run: Evidence) -> Sign | None:
     meaning="The policy is as random as it can be: the entropy bonus outweighs the rewards, or the actor is still.",
     source="Haarnoja et al. 2018",
     causes=("entropy_large", "rewards_small"),
-    check="tfbaselines plot {run} --value AverageLogPi",
+    check=PLOT,
     remedy=f"{AGAIN} --alpha=auto",
 )
 def actions_uniform(run: Evidence) -> Sign | None:
@@ -382,7 +382,7 @@ def actions_uniform(run: Evidence) -> Sign | None:
     meaning="At the end most actions are still random: the schedule is for a longer run.",
     source="Mnih et al. 2015",
     causes=("endless_exploration",),
-    check="tfbaselines plot {run} --value '% time spent exploring'",
+    check=PLOT,
     remedy=f"{AGAIN} --exploration_fraction=0.1",
 )
 def exploration_stays(run: Evidence) -> Sign | None:
@@ -399,7 +399,7 @@ def exploration_stays(run: Evidence) -> Sign | None:
     meaning="The first row has no random actions already.",
     source="Mnih et al. 2015",
     causes=("no_exploration",),
-    check="tfbaselines plot {run} --value '% time spent exploring'",
+    check=PLOT,
     remedy=f"{AGAIN} --exploration_fraction=0.1 --epsilon_start=1",
 )
 def exploration_none(run: Evidence) -> Sign | None:
@@ -416,7 +416,7 @@ def exploration_none(run: Evidence) -> Sign | None:
     meaning="The schedule ended before the run had learned; more steps of this run change nothing.",
     source="experience with a2c on Pong",
     causes=("rate_ended",),
-    check="tfbaselines plot {run} --value lr",
+    check=PLOT,
     remedy=f"{AGAIN} --num_timesteps=1e7",
 )
 def rate_ended(run: Evidence) -> Sign | None:

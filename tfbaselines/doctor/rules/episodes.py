@@ -201,11 +201,12 @@ def own_limit(run: Evidence) -> Sign | None:
         return None
     longest = float(lengths.max())
     share = float(np.mean(lengths == longest))
-    if share < 0.1 or (run.known and longest >= run.known.limit):
+    if not 0.1 <= share < 1 or (run.known and longest >= run.known.limit):
         return None
-    certainty = 0.3 if run.learned else 0.4
-    if run.known:
-        certainty = 0.8 if share > 0.2 else 0.6
+    if not run.known and run.learned:
+        # The limit of the environment itself.
+        return None
+    certainty = 0.4 if not run.known else 0.8 if share > 0.2 else 0.6
     limit = f"a limit of {number(run.known.limit)}" if run.known else ""
     words = f"{number(longest)} in {share:.0%} of the episodes"
     return Sign("longest length", words, certainty, healthy=limit)
@@ -283,9 +284,9 @@ def share_done(run: Evidence) -> float:
 @rule(
     title="Returns stay as they were, though the learner works",
     meaning="The value function explains the returns and the policy moves, but what it does makes no difference: "
-    "actions have no effect, or not the one that the policy is credited for.",
+    "actions have no effect, or too little of it within their bounds.",
     source="experience; the policy-gradient theorem",
-    causes=("actions_ignored", "reward_delay"),
+    causes=("actions_ignored", "action_bounds"),
 )
 def no_effect(run: Evidence) -> Sign | None:
     if not is_flat(run):

@@ -6,6 +6,7 @@ from tfbaselines.doctor.rules import AGAIN, Sign, rule
 
 # Ratio to the tuned setting of the environment, or to the nearest known setting, from which on a rate is wrong.
 FAR = 8.0
+USUAL = (2e-5, 4e-3)
 TUNED = "tuned settings in tfbaselines/tuned"
 RATES = ("lr", "pi_lr", "actor_lr", "critic_lr", "q_lr", "vf_lr", "vf_stepsize", "optim_stepsize")
 BONUSES = ("ent_coef", "entcoeff", "alpha")
@@ -37,11 +38,23 @@ def far_rate(run: Evidence, above: bool) -> Sign | None:
     found = [(name, *distance(run, name)) for name in RATES]
     found = [one for one in found if one[1] and (one[1] >= FAR if above else one[1] <= 1 / FAR)]
     if not found:
-        return None
+        return None if run.settings.alg else far_column(run, above)
     name, ratio, words = max(found, key=lambda one: max(one[1], 1 / one[1]))
     known = run.settings.known(name)
     flags = f"--{name}={number(known[1] if above else known[0])}"
     return Sign(name, number(run.settings.number(name)), sureness(ratio), healthy=words, flags=flags)
+
+
+def far_column(run: Evidence, above: bool) -> Sign | None:
+    """Judge the column of a run without settings: rates of all libraries' defaults are within USUAL."""
+    column = run.series("rate")
+    if column is None or not column.values[0] > 0:
+        return None
+    rate, (low, high) = float(column.values[0]), USUAL
+    ratio = rate / high if above else rate / low
+    if (ratio < FAR) if above else (ratio > 1 / FAR):
+        return None
+    return Sign(column.column, number(rate), sureness(ratio), healthy=f"{number(low)} to {number(high)}")
 
 
 @rule(
