@@ -33,7 +33,9 @@ def test_the_version(capsys):
     assert capsys.readouterr().out == f"tfbaselines {tfbaselines.__version__}\n"
 
 
-@pytest.mark.parametrize("name", ["evaluate", "plot", "report", "record", "check_env", "check-env", "export", "bench"])
+@pytest.mark.parametrize(
+    "name", ["evaluate", "plot", "report", "record", "check_env", "check-env", "export", "serve", "bench"]
+)
 def test_every_command_has_help(name, capsys):
     with pytest.raises(SystemExit) as end:
         main([name, "--help"])

@@ -22,7 +22,6 @@ from tfbaselines.loading import load_tensorflow
 from tfbaselines.run import command
 
 DEMOS = Path(__file__).parents[2] / "data" / "demos"
-CNN_LSTM = "--network=cnn_lstm --conv_fn=cnn_small"
 WORLD = "tests.export.worlds:"
 
 # Flags of short runs. Every algorithm once, then images, memories, parts, masks and kinds of actions.
@@ -47,7 +46,7 @@ CASES = {
     "vpg": "--alg=vpg --env=CartPole-v1 --num_timesteps=8000",
     "ppo2, normalized observations": "--alg=ppo2 --env=HalfCheetah-v5 --num_timesteps=4096",
     "ppo2, LSTM": "--alg=ppo2 --env=CartPole-v1 --network=lstm --nminibatches=1 --num_timesteps=4096",
-    "a2c, images and LSTM": f"--alg=a2c --env={WORLD}Camera-v0 --num_timesteps=1000 {CNN_LSTM}",
+    "a2c, images and LSTM": f"--alg=a2c --env={WORLD}Camera-v0 --network=cnn_lstm --num_timesteps=1000",
     "sac, memory": "--alg=sac --env=Pendulum-v1 --memory_size=16 --num_timesteps=600 --start_steps=200",
     "ppo2, images (Pong)": "--alg=ppo2 --env=PongNoFrameskip-v4 --num_env=4 --num_timesteps=1024",
     "deepq, images (Pong)": "--alg=deepq --env=PongNoFrameskip-v4 --num_timesteps=300 --buffer_size=500",

@@ -17,7 +17,7 @@ class Parts(gymnasium.Env):
     def __init__(self, actions, image=False, masked=False):
         self.action_space = actions
         parts = {"place": spaces.Box(-9.0, 9.0, (3,), np.float64), "kind": spaces.Discrete(3)}
-        parts |= {"camera": spaces.Box(0, 255, (24, 24, 1), np.uint8)} if image else {}
+        parts |= {"camera": spaces.Box(0, 255, (40, 40, 1), np.uint8)} if image else {}
         parts |= {"action_mask": spaces.MultiBinary(int(actions.n))} if masked else {}
         self.observation_space = spaces.Dict(parts)
 
