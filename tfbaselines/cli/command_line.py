@@ -247,7 +247,7 @@ def parse(
     for name, text in given.items():
         if name not in FLAGS and not name.startswith(ENV_KWARGS):
             with _from(origins.get(name)):
-                learn[name] = parse_value(_argument(name, algorithm, network, algorithms), text)
+                learn[name] = parse_value(argument_of(name, algorithm, network, algorithms), text)
     if flags["num_env"] is None:
         usual = learn.get("rollout_batch_size") or algorithm.num_env
         flags["num_env"] = len(usable_cores()) if env_type == "atari" else usual
@@ -285,7 +285,8 @@ def check_arguments(learn: dict[str, Any], algorithm: Algorithm, network: Networ
         network.arguments[name].checked(config.network_kwargs[name])
 
 
-def _argument(name: str, algorithm: Algorithm, network: Network, algorithms: Mapping[str, Algorithm]) -> Argument:
+def argument_of(name: str, algorithm: Algorithm, network: Network, algorithms: Mapping[str, Algorithm]) -> Argument:
+    """Return an argument of the algorithm or its network that text can express; UsageError for any other name."""
     arguments = {key: value for key, value in algorithm.config.arguments().items() if key not in OF_THE_RUN}
     argument = arguments.get(name) or network.arguments.get(name)
     if argument is None:

@@ -116,7 +116,7 @@ def _sections_for(path: Path, given: Mapping[str, str | bool]) -> Sections:
         return read_sections(path)
     num_env = str(given.get("num_env", 1))
     count = int(num_env) if num_env.isdigit() else 1
-    own = _own_sections(given)
+    own = own_sections(given)
     name, words = section_of(document, str(path), own, max(1, count))
     # The only behavior of a file counts for any environment.
     return {name if name in own else DEFAULT: words}
@@ -150,7 +150,7 @@ def named_sets(alg: str) -> list[str]:
 def _named(alg: str, name: str, given: Mapping[str, str | bool]) -> Sections:
     """Return the sections of a named set for an environment: `NAME`, then `NAME@TYPE` and `NAME@ENVIRONMENT`."""
     sections = tuned_sections(alg)
-    own = _own_sections(given)
+    own = own_sections(given)
     chosen = [one for one in (name, *(f"{name}{OF_SET}{place}" for place in own)) if one in sections]
     if chosen:
         return {one: sections[one] for one in chosen}
@@ -168,7 +168,7 @@ def _named(alg: str, name: str, given: Mapping[str, str | bool]) -> Sections:
 
 def _tuned(alg: str, given: Mapping[str, str | bool]) -> Sections:
     """Return the tuned settings of an algorithm; refuse an environment without any."""
-    own, sections = set(_own_sections(given)), tuned_sections(alg)
+    own, sections = set(own_sections(given)), tuned_sections(alg)
     if own & sections.keys():
         return sections
     env = given.get("env", FLAGS["env"].default)
@@ -183,7 +183,8 @@ def tuned_algorithms() -> list[str]:
     return sorted(path.stem for path in TUNED.glob("*.yaml"))
 
 
-def _own_sections(given: Mapping[str, str | bool]) -> list[str]:
+def own_sections(given: Mapping[str, str | bool]) -> list[str]:
+    """Return the names of an environment's sections: its type, its id, and its id with a module."""
     env, env_type = str(given.get("env", FLAGS["env"].default)), given.get("env_type")
     kind, env_id = env_type_of(env, None if env_type in (None, True, "None", "none") else env_type)
     return list(dict.fromkeys([kind, env_id, env]))
@@ -193,7 +194,7 @@ def _warn_of_unknown(sections: Sections, given: Mapping[str, str | bool], path: 
     if not sections:
         return
     # This registers the environments of packages.
-    own = _own_sections(given)
+    own = own_sections(given)
     known = {DEFAULT, *own, *ENV_TYPES, *gymnasium.registry}
     unknown = [name for name in sections if name not in known and ":" not in name]
     for name in unknown[:MOST_WARNINGS]:
@@ -210,7 +211,7 @@ def _add(
     """Add the arguments of an environment's sections, the default ones first."""
     if not sections:
         return
-    own = _own_sections(given)
+    own = own_sections(given)
     chosen = [name for name in (DEFAULT, *own) if name in sections]
     if not chosen:
         raise UsageError(f"'{path}' has no section for {own[-1]}, nor a default one: it has {', '.join(sections)}")

@@ -49,6 +49,25 @@ def check_trust(study: Study, trust: bool) -> None:
                 )
 
 
+class Guide:
+    """Decisions that a caller of `work` may take: further cells, the early end of a run, the end of the work."""
+
+    def over(self) -> bool:
+        """Return True to stop the runs and open their cells again."""
+        return False
+
+    def fill(self, idle: int) -> None:
+        """Add cells to the study when `idle` jobs have nothing to do."""
+
+    def watch(self, cell: Cell, directory: Path) -> bool:
+        """Return True to stop a run now; it saves a checkpoint, and its cell is done."""
+        return False
+
+    def accepts(self, cell: Cell, status: int) -> bool:
+        """Return True if a cell is done although its run ended with this status."""
+        return False
+
+
 def _say(line: str) -> None:
     with contextlib.suppress(OSError):
         print(line, flush=True)
@@ -61,6 +80,7 @@ def work(
     say: Callable[[str], None] = _say,
     stale: float = STALE,
     only: Collection[str] | None = None,
+    guide: Guide | None = None,
 ) -> int:
     """Run cells until none is open and no other worker has one; return 0, or 128 + the number of a stop signal.
 
@@ -73,6 +93,7 @@ def work(
         say: takes a line for each cell that ends.
         stale: seconds without a heartbeat after which a worker of another machine is dead.
         only: names of the cells to run; None for all.
+        guide: adds cells and ends runs early; None for neither.
     """
     check_at_least(1, jobs=jobs)
     study.check_version()
@@ -80,7 +101,7 @@ def work(
     signals.catch()
     try:
         with Member(study, stale, only) as member:
-            _Worker(member, jobs, command, say).run(signals)
+            _Worker(member, jobs, command, say, guide or Guide()).run(signals)
     finally:
         signals.release()
     return 128 + signals.number if signals.number else 0
@@ -96,12 +117,15 @@ class _Job(NamedTuple):
 
 
 class _Worker:
-    def __init__(self, member: Member, jobs: int, command: Command, say: Callable[[str], None]) -> None:
+    def __init__(self, member: Member, jobs: int, command: Command, say: Callable[[str], None], guide: Guide) -> None:
         self._member = member
         self._study = member.study
         self._jobs = jobs
         self._command = command
         self._say = say
+        self._guide = guide
+        # Names of cells that the guide has stopped.
+        self._stopped: set[str] = set()
         self._environment = shared_cores(jobs)
         self._running: list[_Job] = []
         self._kills: Counter[str] = Counter()
@@ -110,7 +134,7 @@ class _Worker:
         """Run cells until none is left, or until a stop signal."""
         pause = SHORTEST
         try:
-            while not signals.number:
+            while not signals.number and not self._guide.over():
                 # Ended runs make room for others.
                 moved = self._collect() | self._fill()
                 if not self._running and not self._member.remaining():
@@ -122,6 +146,8 @@ class _Worker:
 
     def _fill(self) -> bool:
         started = False
+        if len(self._running) < self._jobs:
+            self._guide.fill(self._jobs - len(self._running))
         while len(self._running) < self._jobs and (claim := self._member.claim()):
             self._start(claim)
             started = True
@@ -147,12 +173,20 @@ class _Worker:
                 self._say(f"{job.claim.cell.label}: another worker has taken it over")
             else:
                 self._ended(job)
+        for job in self._running:
+            self._watch(job)
         return bool(ended)
+
+    def _watch(self, job: _Job) -> None:
+        cell = job.claim.cell
+        if cell.name not in self._stopped and self._guide.watch(cell, self._study.place(cell)):
+            self._stopped.add(cell.name)
+            job.process.terminate()
 
     def _ended(self, job: _Job) -> None:
         claim, status = job.claim, job.process.returncode
         directory = self._study.place(claim.cell)
-        if status == 0:
+        if status == 0 or claim.cell.name in self._stopped or self._guide.accepts(claim.cell, status):
             if self._member.finish(claim):
                 self._say(f"{claim.cell.label}: done")
             return
@@ -185,7 +219,7 @@ class _Worker:
                 self._member.beat()
                 for job in [job for job in self._running if job.process.poll() is not None]:
                     self._running.remove(job)
-                    if job.process.returncode == 0:
+                    if job.process.returncode == 0 or job.claim.cell.name in self._stopped:
                         self._member.finish(job.claim)
                 time.sleep(SHORTEST)
         finally:
