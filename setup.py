@@ -26,6 +26,8 @@ extras = {
     "onnx": ["onnx>=1.19,<2", "onnxruntime>=1.20,<2", "tf2onnx>=1.17,<1.18"],
     # python -m tfbaselines.serve.
     "serve": ["starlette>=0.40,<2", "uvicorn>=0.30,<1", "httptools>=0.6", "uvloop>=0.19; sys_platform != 'win32'"],
+    # python -m tfbaselines.search.
+    "search": ["optuna>=5,<6", "matplotlib>=3.8"],
     # The site: python -m sphinx -W docs docs/_build/html.
     "docs": ["sphinx>=8.1,<10", "myst-parser>=4,<6", "furo>=2024.8.6", "latex2mathml>=3.77,<4"],
     "test": ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "ruff>=0.17,<0.18", "mypy>=1.15"],
@@ -49,6 +51,7 @@ setup(
     package_data={
         "tfbaselines": [
             "tuned/*.yaml",
+            "search/spaces/*.yaml",
             "bench/*.csv",
             "compat/*.csv",
             "config/*.csv",

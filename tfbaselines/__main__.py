@@ -26,6 +26,7 @@ COMMANDS = {
     "study": ("study.__main__", "many runs in one directory, by any number of workers and machines"),
     "doctor": ("doctor.__main__", "what keeps a run from learning"),
     "serve": ("serve.__main__", "actions of a saved run over HTTP"),
+    "search": ("search.__main__", "hyper-parameters by Optuna, raced over seeds and judged on unseen ones"),
     "bench": ("bench.__main__", "speed, scores and tables of results"),
 }
 # First words of Spinning Up's form of `run`.
