@@ -24,7 +24,8 @@ def examples():
     more = rng.integers(0, 4, (3, 3)).astype(float)
     one = np.array([[475.0], [500.0], [500.0], [312.5], [9.3]])
     other = np.array([[500.0], [500.0], [421.0]])
-    return {"gamma": (first, second), "ties": (ties, more), "one": (one, other)}
+    even = rng.normal(0, 1, (2, 4, 2)).round(1)
+    return {"gamma": (first, second), "ties": (ties, more), "one": (one, other), "even": tuple(even)}
 
 
 def estimates(scores, function):

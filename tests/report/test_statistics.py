@@ -8,7 +8,7 @@ import pytest
 from tfbaselines.report import statistics
 
 GOLDEN = np.load(Path(__file__).with_name("rliable.npz"))
-NAMES = ("gamma", "ties", "one")
+NAMES = ("gamma", "ties", "one", "even")
 
 
 def estimates(statistic, *scores):
@@ -18,8 +18,11 @@ def estimates(statistic, *scores):
     return np.array([point, low, high]).reshape(3, -1)
 
 
+# With little memory at once, resamples are computed in several parts.
+@pytest.mark.parametrize("chunk", [statistics.CHUNK, 2**14])
 @pytest.mark.parametrize("name", NAMES)
-def test_statistics_and_their_intervals_are_those_of_rliable(name):
+def test_statistics_and_their_intervals_are_those_of_rliable(name, chunk, monkeypatch):
+    monkeypatch.setattr(statistics, "CHUNK", chunk)
     first, second, taus = (GOLDEN[f"{name}.{part}"] for part in ("first", "second", "taus"))
     found = {
         "iqm": estimates(statistics.interquartile_mean, first),

@@ -38,7 +38,8 @@ def scalars(paths: Sequence[str | os.PathLike]) -> "pandas.DataFrame":
         raise UsageError(f"the event files have {in_units(size)}, at most {in_units(LARGEST)} are read")
     check_size(GROWTH * size)
     rows: list[dict[str, float]] = []
-    tags, config = set(KNOWN), {}
+    tags = set(KNOWN)
+    config: dict[str, object] = {}
     for seconds, step, values in (event for path in paths for event in read_summaries(path)):
         config |= _arguments(values)
         numbers = {tag: value for tag, value in values.items() if isinstance(value, float) and _kept(tag, tags)}

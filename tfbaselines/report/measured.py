@@ -81,8 +81,10 @@ def measure(run: Run) -> Measured | str:
     if not curves:
         return f"no returns in {run.dirname}"
     first = next(iter(curves.values()))
-    more = {"tested": _tested(run), "findings": _findings(run), "videos": find_videos(run)}
-    return Measured(run, success, first.y_name, curves, final_score(first), facts=facts(run, curves), **more)
+    score, found = final_score(first), _findings(run)
+    return Measured(
+        run, success, first.y_name, curves, score, _tested(run), found, facts(run, curves), find_videos(run)
+    )
 
 
 def _curves(run: Run, columns: Sequence[str]) -> dict[str, Series]:

@@ -18,7 +18,7 @@ def with_methods(runs: Sequence[Run]) -> list[Run]:
     """
     runs = grouped_by_settings([run if run.named else run._replace(group=_method(run)) for run in runs])
     names = told_apart({run.group for run in runs})
-    settings = defaultdict(set)
+    settings: defaultdict[tuple[str, tuple[str, ...]], set[frozenset[tuple[str, str]]]] = defaultdict(set)
     for run in runs:
         settings[run.env, run.group].add(run.settings)
     differing = {group: differing_settings(own) for group, own in settings.items()}
@@ -50,7 +50,8 @@ def _without(part: str, env: str) -> str:
 
 def _in_few_letters(pairs: set[tuple[tuple[str, ...], tuple[str, ...]]]) -> dict:
     """Map pairs of a method and its differing settings to words: the settings, or a number if they are many."""
-    words, numbers = {}, defaultdict(int)
+    words: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
+    numbers: defaultdict[tuple[str, ...], int] = defaultdict(int)
     for group, settings in sorted(pairs):
         text = "".join(f" {setting}" for setting in settings)
         numbers[group] += 1

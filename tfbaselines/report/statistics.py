@@ -6,7 +6,7 @@ are resamples, [..., runs, tasks].
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 
 import numpy as np
@@ -16,8 +16,8 @@ RESAMPLES = 2000
 PERMUTATIONS = 10_000
 # Two configurations are told apart at this probability of error; a number of seeds is estimated for this power.
 ALPHA, POWER = 0.05, 0.8
-# Numbers in memory at once.
-CHUNK = 2**22
+# Numbers in memory at once; a statistic may compute about as many for each number of its scores.
+CHUNK, POINTS = 2**22, 100
 
 
 def interquartile_mean(scores: np.ndarray) -> np.ndarray:
@@ -88,20 +88,23 @@ def interval(
     Returns:
         (low, high), with the shape of one result of the statistic.
     """
-    drawn = [[] for _ in scores]
-    rng = np.random.RandomState(seed)
-    if len(scores) == 1:
-        drawn = [rng.choice(len(scores[0]), (resamples, *scores[0].shape))]
-    else:
-        for _ in range(resamples):
-            for own, matrix in zip(drawn, scores, strict=True):
-                own.append(rng.choice(len(matrix), matrix.shape))
-    picked = [
-        np.take_along_axis(matrix[None], np.asarray(rows), axis=1) for matrix, rows in zip(scores, drawn, strict=True)
-    ]
-    outcomes = statistic(*picked)
-    low, high = np.percentile(outcomes, [50 * (1 - level), 50 * (1 + level)], axis=0)
+    rows = _resampled(scores, resamples, np.random.RandomState(seed))
+    step = max(1, CHUNK // (POINTS * math.prod(map(len, scores)) * scores[0].shape[1]))
+    outcomes = []
+    for at in range(0, resamples, step):
+        pairs = zip(scores, rows, strict=True)
+        outcomes.append(statistic(*(np.take_along_axis(matrix[None], own[at : at + step], 1) for matrix, own in pairs)))
+    low, high = np.percentile(np.concatenate(outcomes), [50 * (1 - level), 50 * (1 + level)], axis=0)
     return low, high
+
+
+def _resampled(scores: Sequence[np.ndarray], count: int, rng: np.random.RandomState) -> list[np.ndarray]:
+    """Draw rows for each of some matrices, [count, R, K] each; the draws of a resample follow one another."""
+    if len({matrix.shape for matrix in scores}) == 1:
+        rows = rng.choice(len(scores[0]), (count, len(scores), *scores[0].shape))
+        return [rows[:, place] for place in range(len(scores))]
+    drawn = [[rng.choice(len(matrix), matrix.shape) for matrix in scores] for _ in range(count)]
+    return [np.stack(own) for own in zip(*drawn, strict=True)]
 
 
 def band(curves: np.ndarray, resamples: int = 500, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -14,6 +14,8 @@ from tfbaselines.report.tasks import Task
 
 # Width and height of the picture of an interval.
 WIDE, HIGH = 150, 22
+# Methods of a matrix.
+MOST_COMPARED = 12
 # Numbers of an axis in the table below curves.
 COLUMNS = 5
 
@@ -55,9 +57,9 @@ def scores(task: Task, colors: Mapping[str, int], target: float | None) -> str:
     span = (float(every.min()), float(every.max()))
     published = {method: _published(task, method) for method in task.methods}
     tested = {method: _tested(runs) for method, runs in task.methods.items()}
-    gap = target is not None and not task.success
+    target = None if task.success else target
     head = ["method", "seeds", "interquartile mean", "95 % interval", "seeds and interval"]
-    head += [f"gap to {number(target)}"] if gap else []
+    head += [f"gap to {number(target)}"] if target is not None else []
     head += ["bench score"] * any(tested.values()) + ["published"] * any(published.values())
     head += ["mean", "median", "worst", "best", "ends at", "measure"]
     rows = []
@@ -69,7 +71,7 @@ def scores(task: Task, colors: Mapping[str, int], target: float | None) -> str:
         shown = f"{number(low)} to {number(high)}" if len(runs) > 1 else "-"
         row = [named(method, colors[method]), str(len(runs)), number(middle), shown]
         row.append(_picture(own.ravel(), (low, middle, high), span, colors[method]))
-        row += [number(float(statistics.optimality_gap(own, target)))] if gap else []
+        row += [number(float(statistics.optimality_gap(own, target)))] if target is not None else []
         row += [tested[method] or "-"] * any(tested.values()) + [published[method] or "-"] * any(published.values())
         row += [number(own.mean()), number(float(np.median(own))), number(own.min()), number(own.max())]
         rows.append([*row, _ends(runs), escape(readable(runs[0].column))])
@@ -128,11 +130,15 @@ def overall(matrices: Mapping[str, np.ndarray], colors: Mapping[str, int]) -> st
 
 
 def improvement(matrices: Mapping[str, np.ndarray], colors: Mapping[str, int]) -> str:
-    """Compose the matrix of probabilities that a run of the row's method is better than one of the column's."""
+    """Compose the matrix of probabilities that a run of the row's method is better than one of the column's.
+
+    Only the first MOST_COMPARED methods, the best ones, are in it.
+    """
+    shown = dict(list(matrices.items())[:MOST_COMPARED])
     rows = []
-    for method, first in matrices.items():
+    for method, first in shown.items():
         row = [named(method, colors[method])]
-        for other, second in matrices.items():
+        for other, second in shown.items():
             if other == method:
                 row.append('<span class="none">-</span>')
                 continue
@@ -142,7 +148,7 @@ def improvement(matrices: Mapping[str, np.ndarray], colors: Mapping[str, int]) -
             between = f" <small>({low:.2f} to {high:.2f})</small>" if max(len(first), len(second)) > 1 else ""
             row.append(f'<span class="chance {shade}">{chance:.2f}</span>{between}')
         rows.append(row)
-    return table(["is better than", *matrices], rows)
+    return table(["is better than", *shown], rows)
 
 
 def differences(task: Task, colors: Mapping[str, int]) -> str:
