@@ -22,7 +22,7 @@ from tfbaselines.policy.distributions import DeterministicHead, make_pdtype
 from tfbaselines.policy.networks import get_network_builder
 from tfbaselines.policy.own import OwnActorCritic, OwnNetworks, OwnPolicy
 from tfbaselines.policy.policy import DirectPolicy
-from tfbaselines.policy.previous_action import PreviousActionPolicy
+from tfbaselines.policy.previous_action import PreviousActionCritics, PreviousActionPolicy
 from tfbaselines.training.model import PolicyModel
 
 BOX, MULTI = acting.BOX, actor_critics.MULTI
@@ -133,6 +133,7 @@ POLICIES = {
     "squashed": lambda: actor_critics.make(**NORMALIZED),
     "deterministic": lambda: actor_critics.make(head=DeterministicHead, layer_norm=True),
     "memory": lambda: actor_critics.make(SEVERAL, MULTI, head=make_pdtype, memory_size=4),
+    "memory of numbers": lambda: actor_critics.make(memory_size=4, policy_class=PreviousActionCritics),
     "own network": lambda: actor_critics.make(PIXELS, network="cnn_lstm"),
     "own policy": lambda: own(OwnPolicy),
     "own actor": lambda: own(OwnActorCritic, head=DeterministicHead, critics=1),

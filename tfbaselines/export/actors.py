@@ -20,7 +20,7 @@ from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.encoding import FORBIDDEN, Normalizer, numeric_parts, without_mask
 from tfbaselines.policy.policy import DirectPolicy, Policy
-from tfbaselines.policy.previous_action import PREVIOUS, PreviousActionPolicy
+from tfbaselines.policy.previous_action import PREVIOUS, PreviousActionCritics, PreviousActionPolicy, SeesPreviousAction
 from tfbaselines.policy.trunk import NetworkTrunk, Trunk
 
 Parts = dict[str, Value]
@@ -137,9 +137,22 @@ def _network_heads(program: Program, policy: Any, x: Any, encoded: Parts, state:
 
 def _actor_with_previous_action(program: Program, policy: PreviousActionPolicy, encoded: Parts, state: Value) -> Acted:
     x = _networks_input(policy, encoded)
+    previous, memory = _split(program, policy, state)
+    x = (x if isinstance(x, dict) else {ONLY: x}) | {PREVIOUS: previous}
+    return _network_heads(program, policy, x, encoded, memory)
+
+
+def _trunk_actor_with_previous_action(
+    program: Program, policy: PreviousActionCritics, encoded: Parts, state: Value
+) -> Acted:
+    previous, memory = _split(program, policy, state)
+    return _trunk_actor(program, policy, {**encoded, PREVIOUS: previous}, memory)
+
+
+def _split(program: Program, policy: SeesPreviousAction, state: Value) -> tuple[Value, Value]:
+    """Split a state into the previous action and the rest."""
     memory = state.size - policy.action_width
-    x = (x if isinstance(x, dict) else {ONLY: x}) | {PREVIOUS: program.slice(state, memory, state.size)}
-    return _network_heads(program, policy, x, encoded, program.slice(state, 0, memory))
+    return program.slice(state, memory, state.size), program.slice(state, 0, memory)
 
 
 def _trunk(program: Program, trunk: Trunk | NetworkTrunk, encoded: Parts, state: Value | None) -> tuple:
@@ -215,6 +228,7 @@ ACTORS: dict[Callable, Callable[..., Acted]] = {
     DirectPolicy.forward: _network_actor,
     PreviousActionPolicy.forward: _actor_with_previous_action,
     ActorCritic.forward: _trunk_actor,
+    PreviousActionCritics.forward: _trunk_actor_with_previous_action,
     QNetwork.forward: _q_actor,
     TablePolicy.forward: _table_actor,
 }

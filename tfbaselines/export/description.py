@@ -34,7 +34,7 @@ from tfbaselines.policy.distributions import (
 )
 from tfbaselines.policy.own import GivenActions
 from tfbaselines.policy.policy import CertainHead
-from tfbaselines.policy.previous_action import PreviousActionPolicy
+from tfbaselines.policy.previous_action import SeesPreviousAction
 
 # A program as JSON, and its weights by name.
 Described = tuple[dict[str, Any], dict[str, np.ndarray]]
@@ -109,7 +109,7 @@ def _ending(program: Program, policy: BasePolicy, begin: int, action: Value, sta
     if isinstance(space, spaces.Box):
         action = program.clip(action, space.low, space.high)
         action = action if space.dtype.kind == "f" else program.activation(action, "round")
-    if isinstance(policy, PreviousActionPolicy):
+    if isinstance(policy, SeesPreviousAction):
         state = program.concat([state, flat(encode_part(program, drawn, space))])
     number = None if state is None else state.number
     return {"operations": _operations(program.operations[begin:]), "action": action.number, "state": number}
