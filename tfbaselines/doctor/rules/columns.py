@@ -142,7 +142,8 @@ def certain_at_start(run: Evidence) -> Sign | None:
         causes = ("observation_scale", "no_exploration")
         return Sign(found.column, number(first), 0.7, found.steps[0], "0.3 or more", causes)
     # A Gaussian's entropy is 1.42 + the logarithm of its deviation, for each dimension.
-    if first < -2:
+    setting = run.settings.number("init_logstd") if "init_logstd" in run.settings.given else None
+    if first < -2 and (setting is None or setting < -3):
         certainty = 0.92 if first < -4 else 0.6
         return Sign(
             found.column, f"{number(first)} at first", certainty, found.steps[0], "about 1.4 for each dimension"

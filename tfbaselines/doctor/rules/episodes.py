@@ -33,6 +33,15 @@ def beside_random(run: Evidence) -> float | None:
     return trend.early / known.return_mean if known.return_mean else None
 
 
+def usual_size(run: Evidence) -> bool:
+    """Return True if the largest return of a known environment has the size of those that are known."""
+    known, returns = run.known, run.episodes.returns
+    if known is None or not len(returns) or scaled_reward(run) != run.reward:
+        return False
+    sizes = [abs(size) for size in (known.return_low, known.return_high, known.best) if np.isfinite(size)]
+    return min(sizes) / 30 < float(np.abs(returns).max()) < 30 * max(sizes)
+
+
 @rule(
     title="No episode ended",
     meaning="Either the environment never reports an end (terminated, truncated), or episodes are longer than the run. "
@@ -61,7 +70,7 @@ def no_episodes(run: Evidence) -> Sign | None:
 )
 def rewards_large(run: Evidence) -> Sign | None:
     size = scaled_reward(run)
-    if size is None or size <= REWARD_HIGH:
+    if size is None or size <= REWARD_HIGH or usual_size(run):
         return None
     certainty = 0.45 if run.normalizes_rewards else min(0.97, 0.6 + 0.2 * np.log10(size / REWARD_HIGH))
     if (beside_random(run) or 0) > 30:
@@ -79,7 +88,7 @@ def rewards_large(run: Evidence) -> Sign | None:
 )
 def rewards_small(run: Evidence) -> Sign | None:
     size = scaled_reward(run)
-    if size is None or size >= REWARD_LOW or size == 0:
+    if size is None or size >= REWARD_LOW or size == 0 or usual_size(run):
         return None
     certainty = 0.4 if run.normalizes_rewards else min(0.95, 0.55 + 0.2 * np.log10(REWARD_LOW / size))
     ratio = beside_random(run)
@@ -103,7 +112,9 @@ def sign_turned(run: Evidence) -> Sign | None:
     # No reward of some environments has the other sign, whatever the policy does.
     sided = known.return_low * known.return_high > 0 and len(returns) > 0
     other = sided and float((returns * np.sign(known.return_mean)).max()) < 0
-    if not other and (ratio is None or ratio > -0.2):
+    # Good policies have the other sign in some environments, and random ones here.
+    changes = not known.best * known.return_mean > 0
+    if changes or (not other and (ratio is None or ratio > -0.2)):
         return None
     healthy = f"a random policy: {number(known.return_low)} to {number(known.return_high)}"
     return Sign(returns_name(run), f"{number(run.trend.early)} at first", 0.95, healthy=healthy)
@@ -160,6 +171,9 @@ def agreement(copies: list[Copy]) -> tuple[float, float]:
     if len(firsts) < 2 or count < 8:
         return 0.0, 0.0
     changes = np.diff(np.array([first[:count] for first in firsts]), axis=1)
+    # One jump of all copies, when the task is found, is no chance.
+    low, high = np.percentile(changes, (10, 90), axis=1, keepdims=True)
+    changes = np.clip(changes, low, high)
     spread = changes.std(axis=1)
     if (spread < 1e-9).any():
         return 0.0, 0.0

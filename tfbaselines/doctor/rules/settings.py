@@ -6,6 +6,8 @@ from tfbaselines.doctor.rules import AGAIN, Sign, rule
 
 # Ratio to the tuned setting of the environment, or to the nearest known setting, from which on a rate is wrong.
 FAR = 8.0
+# Ratio of 0 to anything.
+NOTHING = 1e-3
 USUAL = (2e-5, 4e-3)
 TUNED = "tuned settings in tfbaselines/tuned"
 RATES = ("lr", "pi_lr", "actor_lr", "critic_lr", "q_lr", "vf_lr", "vf_stepsize", "optim_stepsize")
@@ -18,14 +20,40 @@ NO_COEFFICIENTS |= {"print_freq", "checkpoint_freq", "save_freq", "epochs", "num
 NO_COEFFICIENTS |= {"load_path", "max_ep_len", "stop_at", "learning_starts", "start_steps", "update_after"}
 
 
+# Causes of settings that are far above (True) or below (False) the known ones.
+LEADS_TO = {
+    ("vf_coef", False): ("value_function",),
+    ("lam", False): ("discount_small",),
+    ("max_grad_norm", False): ("rate_small",),
+    ("grad_norm_clipping", False): ("rate_small",),
+    ("adam_epsilon", True): ("rate_small",),
+    ("epsilon", True): ("rate_small",),
+    ("noptepochs", True): ("rate_large",),
+    ("gradient_steps", True): ("rate_large",),
+    ("gradient_steps", False): ("rate_small",),
+    ("num_update", False): ("rate_small",),
+    ("train_freq", True): ("rate_small",),
+    ("update_every", True): ("rate_small",),
+    ("exploration_final_eps", True): ("endless_exploration",),
+    ("act_noise", False): ("no_exploration",),
+    ("exploration_fraction", True): ("endless_exploration",),
+    ("init_logstd", True): ("endless_exploration",),
+}
+
+
 def distance(run: Evidence, name: str) -> tuple[float, str]:
-    """Return the ratio of a setting to the known ones, and these in words; 1 inside of their range, 0 unknown."""
+    """Return the ratio of a setting to the known ones, and these in words; 1 inside of their range, 0 unknown.
+
+    A setting of 0 where all known ones are above 0 has the ratio NOTHING.
+    """
     value, known = run.settings.number(name), run.settings.known(name)
-    if value is None or known is None or value <= 0 or known[0] <= 0 or name not in run.settings.given:
+    if value is None or known is None or value < 0 or known[1] <= 0 or known[0] < 0 or name not in run.settings.given:
         return 0.0, ""
     low, high = known
     words = number(low) if low == high else f"{number(low)} to {number(high)}"
-    return (value / high if value > high else value / low if value < low else 1.0), words
+    if value < low:
+        return max(value / low, NOTHING), words
+    return (value / high if value > high else 1.0), words
 
 
 def sureness(ratio: float) -> float:
@@ -273,7 +301,8 @@ def setting_far(run: Evidence) -> Sign | None:
     if not found:
         return None
     name, ratio, words = max(found, key=lambda one: max(one[1], 1 / one[1]))
-    return Sign(name, number(run.settings.number(name)), min(0.7, sureness(ratio) - 0.2), healthy=words)
+    causes = (*LEADS_TO.get((name, ratio > 1), ()), "settings")
+    return Sign(name, number(run.settings.number(name)), min(0.72, sureness(ratio) - 0.2), healthy=words, causes=causes)
 
 
 @rule(
