@@ -101,8 +101,9 @@ class Evidence:
         """Environment steps so far."""
         rows = steps_of(self.table)
         rows = rows[np.isfinite(rows)]
-        counted = float(rows[-1]) if len(rows) and "steps" not in self.lacking else 0.0
-        return max(counted, float(self.episodes.steps[-1]) if len(self.episodes.steps) else 0.0)
+        if len(rows) and "steps" not in self.lacking:
+            return float(rows[-1])
+        return float(self.episodes.steps[-1]) if len(self.episodes.steps) else 0.0
 
     @functools.cached_property
     def planned(self) -> float | None:

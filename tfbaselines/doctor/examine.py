@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tfbaselines.doctor.evidence import Evidence, of_directory
-from tfbaselines.doctor.findings import PAGE, Finding, as_json, number, ordered, text
+from tfbaselines.doctor.findings import PAGE, Finding, as_json, ordered, text
 from tfbaselines.doctor.rules import Rule, rules
 from tfbaselines.errors import printable
 
@@ -56,7 +56,7 @@ class Report:
         """Write the report for a terminal."""
         run = self.evidence
         what = " ".join(filter(None, [run.settings.alg, run.settings.env])) or "a run without config.json"
-        lines = [f"{self.directory}: {what}, {number(run.steps)} steps, {len(run.episodes.returns):,} episodes read"]
+        lines = [f"{self.directory}: {what}, {int(run.steps):,} steps, {len(run.episodes.returns):,} episodes read"]
         lines += [f"warning: {problem}" for problem in run.problems]
         lines += ["", text(self.findings) if self.findings else "Nothing found."]
         looked = f"Looked at {_listed(run.read)} with {len(self.applied)} rules ({PAGE})."
