@@ -65,6 +65,8 @@ def examine(
 
     say = announce or (lambda line: print(printable(line), file=sys.stderr, flush=True))
     patient = Patient(run, trust)
+    if not patient.config["env"]:
+        raise UsageError("--probe: the run's environments were not made from an id, so they cannot be made again")
     begun = time.monotonic()
     signs: list[Sign] = []
     made: list[str] = []

@@ -8,12 +8,12 @@ import numpy as np
 from tfbaselines.probes.signs import Sign, number
 
 # Movement of a parameter in a gradient step, as a share of its size.
-SMALL, TINY = 3e-5, 5e-6
-LARGE, HUGE = 0.08, 0.3
+SMALL, TINY = 1e-5, 2e-6
+LARGE, HUGE = 0.05, 0.3
 # Least size of an array: biases begin at 0.
 SMALLEST = 0.05
 # Divergence of the policy from that before an update.
-STILL, JUMP = 1e-9, 3.0
+STILL, JUMP, LEAP = 1e-9, 0.3, 1.0
 # Gradient steps without a movement of the target network after which it is frozen: trials copy it more often.
 LEAST_STEPS = 300
 # Rows of the replay that are drawn.
@@ -171,11 +171,12 @@ def learner_signs(record: Record) -> Iterator[Sign]:
 def _policy_signs(record: Record) -> Iterator[Sign]:
     if len(record.divergence) < 3:
         return
-    typical, largest = float(np.median(np.abs(record.divergence))), float(np.max(record.divergence))
+    typical, large = float(np.median(np.abs(record.divergence))), float(np.quantile(record.divergence, 0.8))
     if typical < STILL:
         yield Sign("policy_still", f"{number(typical)} in an update", 0.6)
-    elif typical > JUMP:
-        yield Sign("policy_jumps", f"{number(typical)} in an update, {number(largest)} at most", 0.8)
+    elif large > JUMP:
+        value = f"{number(large)} in a fifth of the updates, {number(max(record.divergence))} at most"
+        yield Sign("policy_jumps", value, 0.85 if large > LEAP else 0.7)
 
 
 def _target_signs(record: Record) -> Iterator[Sign]:

@@ -295,7 +295,7 @@ RULES = {
     "small_steps": ProbeRule(
         "Parameters hardly move",
         "the movement of parameters",
-        "0.003 % to 8 % of their size in a gradient step",
+        "0.001 % to 5 % of their first size in a gradient step",
         "The learning rate is too small for a run of this length, or gradients vanish.",
         "Adam moves a weight by its rate (Kingma and Ba 2015)",
         ("rate_small",),
@@ -304,7 +304,7 @@ RULES = {
     "large_steps": ProbeRule(
         "Parameters move too far",
         "the movement of parameters",
-        "0.003 % to 8 % of their size in a gradient step",
+        "0.001 % to 5 % of their first size in a gradient step",
         "Each step destroys what was learned before.",
         "Adam moves a weight by its rate (Kingma and Ba 2015)",
         ("rate_large",),

@@ -11,7 +11,6 @@ from tfbaselines.envs import env_type_of, layers_of
 from tfbaselines.envs.make import make_env
 from tfbaselines.envs.parameters import read_parameters
 from tfbaselines.envs.vec.observations import is_image
-from tfbaselines.errors import UsageError
 
 # Pictures are thinned out to about this many rows and columns.
 THINNED = 8
@@ -61,8 +60,6 @@ class Walk(NamedTuple):
 def maker(config: dict[str, Any]) -> Callable[..., gymnasium.Env]:
     """Return a function that makes one environment of a run, with the run's wrappers but without VecNormalize."""
     own = config["env"]
-    if not own:
-        raise UsageError("the run's environments were not made from an id, so they cannot be examined")
     env_type, env_id = env_type_of(own["env"], own.get("env_type"))
     parameters = read_parameters(own.get("env_parameters"))
     scale = own.get("reward_scale")
