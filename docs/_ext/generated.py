@@ -14,6 +14,7 @@ from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import EpochConfig, ReplayConfig, RolloutConfig
 from tfbaselines.doctor.findings import CAUSES
 from tfbaselines.doctor.rules import rules
+from tfbaselines.probes.rules import RULES
 
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "data" / "benchmarks"
@@ -203,6 +204,19 @@ def doctor_rules() -> str:
     return "\n".join(sections)
 
 
+def probe_rules() -> str:
+    """Describe the rules of the probes as those of the files."""
+    sections = []
+    for name, rule in RULES.items():
+        causes = "; ".join(CAUSES[cause] for cause in rule.causes)
+        check = rule.check.format(run="RUN", env="ENV")
+        sections.append(
+            f"({name.replace('_', '-')})=\n### {rule.title}\n\n{rule.meaning}\n\nMeasured: {rule.quantity}. Healthy: "
+            f"{rule.healthy}. Likely causes: {causes}. Source: {rule.source}. Check: `{check}`\n"
+        )
+    return "\n".join(sections)
+
+
 # --- Architecture
 
 
@@ -229,11 +243,14 @@ TABLES: dict[str, Callable[[], str]] = {
     "on_policy": lambda: suite_table("on_policy"),
     "speed": speed_table,
     "doctor_rules": doctor_rules,
+    "probe_rules": probe_rules,
     "faults": lambda: written_table("faults"),
     "modules_training": lambda: modules_table(["training", "learn", "rollout", "replay"]),
     "modules_acting": lambda: modules_table(["policy", "envs"]),
     "modules_signals": lambda: modules_table(["rewards", "demos"]),
-    "modules_edges": lambda: modules_table(["config", "cli", "logs", "doctor", "plot", "bench", "parallel", "compat"]),
+    "modules_edges": lambda: modules_table(
+        ["config", "cli", "logs", "doctor", "probes", "plot", "bench", "parallel", "compat"]
+    ),
 }
 
 

@@ -2,7 +2,7 @@
 
 The import of this module registers them as ``tfbaselines/Probe...-v0``, also for the command line:
 ``--env=tfbaselines.envs.probing:tfbaselines/ProbeLaterReward-v0``. `tfbaselines doctor RUN --probe` trains a run's
-configuration on them; docs/howto/probe.md explains their use for algorithms of your own.
+configuration on them; docs/doctor.md explains their use for algorithms of your own.
 """
 
 from typing import Any
@@ -39,14 +39,20 @@ class ProbeEnv(gymnasium.Env):
     Args:
         actions: kind of action space; None for Discrete.
         observations: an image space for observations of that shape; any other space, or None, for one number.
+        continuous: actions are numbers, without `actions`.
     """
 
     length = 1
 
-    def __init__(self, actions: spaces.Space | None = None, observations: spaces.Space | None = None) -> None:
+    def __init__(
+        self,
+        actions: spaces.Space | None = None,
+        observations: spaces.Space | None = None,
+        continuous: bool = False,
+    ) -> None:
         image = observations is not None and is_image(observations)
         self.observation_space = observations if image else spaces.Box(-1.0, 1.0, (1,), np.float32)
-        self.action_space = like(actions or spaces.Discrete(2))
+        self.action_space = like(actions or (spaces.Box(-1.0, 1.0, (1,)) if continuous else spaces.Discrete(2)))
         self.taken: list[tuple[float, float]] = []
         self._time = 0
         self._cue = 1.0
@@ -176,4 +182,6 @@ ENVIRONMENTS = {
 }
 
 for _name, _kind in ENVIRONMENTS.items():
-    gymnasium.register(f"tfbaselines/{_name}-v0", f"{__name__}:{_kind.__name__}")
+    _entry = f"{__name__}:{_kind.__name__}"
+    gymnasium.register(f"tfbaselines/{_name}-v0", _entry)
+    gymnasium.register(f"tfbaselines/{_name}Continuous-v0", _entry, kwargs={"continuous": True})

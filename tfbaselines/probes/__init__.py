@@ -1,4 +1,4 @@
 """Probes of a run: its environment, its policy, its learner and its configuration are built and examined.
 
-docs/howto/probe.md describes them for users; examination.py has their order.
+docs/doctor.md describes them for users; examination.py has their order.
 """

@@ -105,7 +105,16 @@ def best(signs: list[Sign]) -> list[Sign]:
 
 # Rules about consequences: they fall behind a sure cause.
 CONSEQUENCES = {
-    *("one_action", "no_spread", "at_bounds", "weights", "policy_still", "policy_jumps", "fixed_batch", "not_finite"),
+    *(
+        "one_action",
+        "no_spread",
+        "at_bounds",
+        "weights",
+        "policy_still",
+        "policy_jumps",
+        "fixed_batch",
+        "training_not_finite",
+    ),
     *("probe_constant", "probe_observation", "probe_later_reward", "probe_action", "probe_action_from_observation"),
     *("frozen_weights", "simple_behavior", "late_effect", "equal_actions"),
 }

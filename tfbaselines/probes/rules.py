@@ -11,7 +11,7 @@ AGAIN = "tfbaselines run --config={run} --log_path={run}-mended"
 EXPERIENCE = "experience"
 HENDERSON = "Henderson et al. 2018, arXiv:1709.06560"
 ANDRYCHOWICZ = "Andrychowicz et al. 2021, arXiv:2006.05990"
-PROBES = "probe environments with known answers (docs/howto/probe.md)"
+PROBES = "probe environments with known answers (docs/doctor.md)"
 
 
 @dataclass(frozen=True)
@@ -456,7 +456,7 @@ RULES = {
         ("memory_unused",),
         PROBE,
     ),
-    "not_finite": ProbeRule(
+    "training_not_finite": ProbeRule(
         "A short training is not finite",
         "a number in training",
         "finite",

@@ -157,7 +157,7 @@ def learning(patient: Patient, end: float) -> Iterator[Sign]:
     finally:
         env.close()
     if watch.failure:
-        yield Sign("not_finite", watch.failure, 0.8)
+        yield Sign("training_not_finite", watch.failure, 0.8)
     yield from learner.learner_signs(record)
 
 
