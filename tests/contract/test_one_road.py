@@ -140,7 +140,7 @@ def differences(alg, what, env_id, directory, monkeypatch):
         seen, done = noted(lambda: main(flags(alg, "--play", f"--log_path={directory / 'play'}", **given)))
         found["play"] = difference(done, loaded.act(seen, deterministic=True)[0])
     loaded.export(directory / "served")
-    inputs = {"": flat(seen, env_id)} if normalized else {f"_{name}": part for name, part in seen.items()}
+    inputs = {f"_{name}": part for name, part in seen.items()} if isinstance(seen, dict) else {"": seen}
     inputs = {f"observations{name}": part.astype(np.float32) for name, part in inputs.items()}
     answers = tf.saved_model.load(str(directory / "served")).signatures["serving_default"](**inputs)
     of_export = (answers["actions"], loaded.act(seen, deterministic=True)[0]), (answers["values"], loaded.value(seen))

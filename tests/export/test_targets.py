@@ -21,6 +21,7 @@ from tfbaselines.export.vectors import compare, in_rows, read_vectors
 
 SMALL = {"nsteps": 16, "nminibatches": 1, "noptepochs": 1, "seed": 0}
 BOX, IMAGE = spaces.Box(-3.0, 3.0, (3,), np.float32), spaces.Box(0, 255, (24, 24, 2), np.uint8)
+PAIR = spaces.Tuple([spaces.Discrete(3, start=2), spaces.MultiDiscrete([2, 4])])
 PACKAGES = {"litert": "ai_edge_litert", "onnx": "tf2onnx"}
 
 
@@ -67,6 +68,8 @@ def special():
     yield "masks", ppo2.learn("mlp", vec(lambda: Masked(BOX, actions[1])), 0, num_hidden=8, **SMALL)
     yield "parts", ppo2.learn("cnn_small", vec(lambda: Parts(actions[0], image=True)), 0, **SMALL)
     yield "several parts", learn("sac", vec(lambda: Parts(spaces.Box(-2.0, 2.0, (2,), np.float32))), 0)
+    yield "joined parts", ppo2.learn("mlp", Parts(actions[0]), 0, normalize_observations=True, **SMALL)
+    yield "joined values", ppo2.learn("mlp", Seeing(PAIR, actions[0]), 0, **SMALL)
     sequence = vec(lambda: tiny.FixedSequenceEnv(4, episode_len=8))
     yield "memory", ppo2.learn("lstm", sequence, 0, nlstm=4, **SMALL)
     yield "normalized", ppo2.learn("mlp", vec(lambda: Seeing(BOX, BOX)), 0, normalize_observations=True, **SMALL)
@@ -76,14 +79,14 @@ def test_every_kind_of_space(tmp_path):
     """LiteRT takes the most likely actions, the others sample."""
     for name, model in special():
         moved(model)
-        for to in GRAPHS:
+        for to in [*GRAPHS, "numpy"] if name.startswith("joined") else GRAPHS:
             sampled = to != "litert"
             model.export(tmp_path / "out", to, episodes=0, sampled=sampled)
             assert check(tmp_path / "out")[0] <= 1e-5, (name, to)
             inputs, expected = read_vectors(tmp_path / "out")
             ports = [port["name"] for port in json.loads((tmp_path / "out/export.json").read_text())["inputs"]]
             assert ports == list(inputs) and ("states" in inputs) == (name == "memory") == ("new_states" in expected)
-            if name == "several parts":
+            if name in ("several parts", "joined parts"):
                 assert ports == ["observations_kind", "observations_place", *["noise"] * sampled]
             if sampled:
                 parts = {part.removeprefix("observations_"): inputs[part] for part in ports if part.startswith("obs")}

@@ -21,6 +21,7 @@ from tfbaselines.export.interface import (
     Options,
     Port,
 )
+from tfbaselines.export.joined import joined_of
 from tfbaselines.export.play import play
 from tfbaselines.policy.encoding import observation_dtype
 
@@ -43,7 +44,8 @@ def options_of(model: Any, to: str, sampled: bool, precision: str, episodes: int
     """Play the model in its environment, and return the options with test vectors and returns."""
     interface = interface_of(model, sampled)
     played = play(model, VECTORS, episodes, SEED, deterministic=not sampled)
-    inputs = {port.name: played.observations[part] for part, port in interface.observations.items()}
+    parts = played.observations if interface.joined is None else interface.joined.split(played.observations[ONLY])
+    inputs = {port.name: parts[part] for part, port in interface.observations.items()}
     if interface.recurrent:
         inputs |= {STATES: played.states, MASKS: played.masks}
     if sampled:
@@ -58,7 +60,7 @@ def expected(
 ) -> dict[str, np.ndarray]:
     """Compute the outputs of model.act for raw observations; a sampled model draws the noise of the inputs."""
     parts = {part: inputs[port.name] for part, port in interface.observations.items()}
-    obs = parts[ONLY] if list(parts) == [ONLY] else parts
+    obs = observed(parts, interface)
     with model.acting_alone(np.random.default_rng(SEED)):
         actions, states = model.act(obs, inputs.get(STATES), not sampled, inputs.get(MASKS))
     dtypes = {port.name: port.dtype for port in interface.outputs}
@@ -66,17 +68,23 @@ def expected(
     return outputs if states is None else outputs | {NEW_STATES: states}
 
 
+def observed(parts: dict[str, np.ndarray], interface: Interface) -> Any:
+    """Return a batch of parts in the form that the model takes."""
+    if interface.joined is not None:
+        return interface.joined.join(parts)
+    return parts[ONLY] if list(parts) == [ONLY] else parts
+
+
 def interface_of(model: Any, sampled: bool) -> Interface:
     """Describe the inputs and outputs of a model's policy."""
     policy = model.policy
-    space = opened(policy.observation_space)
+    space, joined = opened(policy.observation_space), joined_of(model)
     scaled = bool(model.observations.normalization.get("ob"))
-    named = isinstance(space, spaces.Dict)
-    inputs = [_observation(name, part, named, scaled) for name, part in parts_of(space).items()]
+    parts = parts_of(space) if joined is None else joined.parts
+    named = isinstance(space, spaces.Dict) or joined is not None
+    inputs = [_observation(name, part, named, scaled) for name, part in parts.items()]
     if model.observations.frames:
         inputs[0] = replace(inputs[0], meaning=f"{model.observations.frames} frames, the latest one last")
-    elif model.observations.raw_space is not None and not named:
-        inputs[0] = replace(inputs[0], meaning=f"gymnasium.spaces.flatten of {model.observations.raw_space!s:.200}")
     outputs = [_actions(policy)]
     if policy.recurrent:
         inputs.append(Port(STATES, (policy.state_size,), "float32", "memory: zeros at first, then new_states"))
@@ -84,7 +92,7 @@ def interface_of(model: Any, sampled: bool) -> Interface:
         outputs.append(Port(NEW_STATES, (policy.state_size,), "float32", "memory for the next step"))
     if sampled:
         inputs.append(_noise(policy.head))
-    return Interface(tuple(inputs), tuple(outputs))
+    return Interface(tuple(inputs), tuple(outputs), joined)
 
 
 def argument(part: str) -> str:

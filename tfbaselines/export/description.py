@@ -11,12 +11,13 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.algs.deepq.q_network import EpsilonGreedyHead
-from tfbaselines.envs.vec.observations import parts_of
+from tfbaselines.envs.vec.observations import ONLY, parts_of
 from tfbaselines.envs.vec.packed import opened
 from tfbaselines.errors import warn
 from tfbaselines.export import TOLERANCE, numpy_policy
 from tfbaselines.export.actors import ACTORS, PREPROCESSING, Parameters, encode_part, raw
 from tfbaselines.export.interface import ACTIONS, Interface, Options
+from tfbaselines.export.joined import Joined
 from tfbaselines.export.layers import refused
 from tfbaselines.export.numpy_target import ROWS, answers
 from tfbaselines.export.program import Operation, Program, Value, flat
@@ -62,10 +63,12 @@ def describe(policy: BasePolicy, normalization: Mapping[str, Any], interface: In
     if kind.forward not in ACTORS or kind.preprocess not in PREPROCESSING:
         raise refused(f"a policy of kind {kind.__name__}")
     program = Program()
-    parts = parts_of(opened(policy.observation_space))
+    joined = interface.joined
+    parts = parts_of(opened(policy.observation_space)) if joined is None else joined.parts
     observations = {name: program.value(part.shape or (1,)) for name, part in parts.items()}
+    seen = observations if joined is None else {ONLY: _joined(program, observations, joined)}
     state = program.value((policy.state_size,)) if policy.recurrent else None
-    networks_parts = PREPROCESSING[kind.preprocess](program, policy, raw(program, observations, normalization))
+    networks_parts = PREPROCESSING[kind.preprocess](program, policy, raw(program, seen, normalization))
     parameters, new_state = ACTORS[kind.forward](program, policy, networks_parts, state)
     count = len(program.operations)
     action = _mode(program, policy, parameters)
@@ -93,6 +96,12 @@ def describe(policy: BasePolicy, normalization: Mapping[str, Any], interface: In
         "sizes": program.sizes,
     }
     return document, program.weights
+
+
+def _joined(program: Program, parts: Mapping[str, Value], joined: Joined) -> Value:
+    """Join parts to the vector that the policy takes."""
+    encoded = [x if joined.discrete else encode_part(program, x, joined.parts[name]) for name, x in parts.items()]
+    return program.concat([flat(x) for x in encoded])
 
 
 def _row(value: Value) -> dict[str, int]:

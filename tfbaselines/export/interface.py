@@ -6,6 +6,7 @@ Outputs: `actions`, and `new_states` of a recurrent policy.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,10 +36,15 @@ class Port:
 
 @dataclass(frozen=True)
 class Interface:
-    """Inputs and outputs of an exported policy."""
+    """Inputs and outputs of an exported policy.
+
+    Attributes:
+        joined: Joined (export/joined.py) if the policy takes the parts of an observation as one vector; None otherwise.
+    """
 
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
+    joined: Any = None
 
     @property
     def observations(self) -> dict[str, Port]:

@@ -16,6 +16,8 @@ from tfbaselines.envs.wrappers import require_end
 from tfbaselines.errors import UsageError
 from tfbaselines.evaluate import environments
 from tfbaselines.export.interface import ACTIONS, MASKS, NEW_STATES, NOISE, STATES, Interface, Options
+from tfbaselines.export.joined import joined_of
+from tfbaselines.training.observations import flat
 from tfbaselines.training.testing import limit_as_trained
 
 ENVIRONMENT = "the environment, seed {seed}"
@@ -71,6 +73,8 @@ class Exported:
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Compute actions and new states; noise is drawn if the export takes it."""
         parts = parts_of_obs(unpacked(obs, self._policy.observation_space))
+        if self._interface.joined is not None:
+            parts = self._interface.joined.split(parts[ONLY])
         given = {port.name: parts[part] for part, port in self._interface.observations.items()}
         given |= {STATES: state, MASKS: mask}
         if not deterministic:
@@ -130,12 +134,17 @@ class _Samples:
     """Give samples of an observation space in place of an environment; masks allow everything."""
 
     def __init__(self, model: Any, seed: int) -> None:
-        self.observation_space = copy.deepcopy(opened(model.policy.observation_space))
+        self._joined = joined_of(model)
+        space = opened(model.policy.observation_space) if self._joined is None else self._joined.raw
+        self.observation_space = copy.deepcopy(space)
         self.observation_space.seed(seed)
 
     def reset(self) -> Any:
         """Return a batch of one observation."""
-        sample = parts_of_obs(self.observation_space.sample())
+        sample = self.observation_space.sample()
+        if self._joined is not None:
+            return flat(sample, self._joined.raw)[None]
+        sample = parts_of_obs(sample)
         batch = {name: np.asarray(part)[None] for name, part in sample.items()}
         if MASK in parts_of(self.observation_space):
             batch[MASK] = np.ones_like(batch[MASK])

@@ -1,5 +1,6 @@
 """The graph of an exported policy: from raw observations to actions, for SavedModel, LiteRT and ONNX."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,9 @@ from gymnasium import spaces
 from tfbaselines.compiling import compiled
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.export.interface import ACTIONS, MASKS, NEW_STATES, NOISE, PREFIX, STATES, Interface
+from tfbaselines.export.joined import Joined
 from tfbaselines.policy.base import BasePolicy
+from tfbaselines.policy.encoding import encode, encoded_shape
 from tfbaselines.policy.recurrent import one_step
 
 VALUES = "values"
@@ -56,9 +59,12 @@ class ServedPolicy(tf.Module):
 
     def _act(self, inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         obs = {part: inputs[port.name] for part, port in self._interface.observations.items()}
+        joined = self._interface.joined
+        if joined is not None:
+            obs = {ONLY: _join(obs, joined)}
         if ONLY in obs:
             obs[ONLY] = _normalize(obs[ONLY], self._normalization)
-        policy, shown = self._policy, obs[ONLY] if PREFIX in inputs else obs
+        policy, shown = self._policy, obs[ONLY] if joined is not None or PREFIX in inputs else obs
         with one_step():
             outputs = policy.forward(shown, inputs.get(MASKS), inputs.get(STATES))
         distribution = policy.head.distribution(outputs.flat)
@@ -72,6 +78,15 @@ class ServedPolicy(tf.Module):
 def of_interface(results: dict[str, tf.Tensor], interface: Interface) -> dict[str, tf.Tensor]:
     """Return the outputs of an interface in their types."""
     return {port.name: tf.cast(results[port.name], port.dtype) for port in interface.outputs}
+
+
+def _join(obs: dict[str, tf.Tensor], joined: Joined) -> tf.Tensor:
+    """Join a batch of parts to vectors [N, D]."""
+    rows = []
+    for name, space in joined.parts.items():
+        part = tf.cast(obs[name], joined.whole.dtype) if joined.discrete else encode(obs[name], space)
+        rows.append(tf.reshape(part, (-1, math.prod(space.shape if joined.discrete else encoded_shape(space)))))
+    return tf.concat(rows, axis=-1)
 
 
 def _bounded(actions: tf.Tensor, space: spaces.Space) -> tf.Tensor:

@@ -44,7 +44,7 @@ def _serve(args: Namespace) -> int:
         from tfbaselines.serve.app import Server
 
         with model.acting_alone(np.random.default_rng(args.seed)), one_blas_thread():
-            config = uvicorn.Config(Server(model).app(), log_level="warning", access_log=False)
+            config = uvicorn.Config(Server(model).app(), log_level="error", access_log=False)
             what = f"{model.config['alg']} of {(model.config.get('env') or {}).get('env')}"
             print(f"Serving {what} at http://{HOST}:{listener.getsockname()[1]} (POST /act)", flush=True)
             uvicorn.Server(config).run(sockets=[listener])

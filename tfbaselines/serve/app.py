@@ -30,10 +30,10 @@ class Server:
 
     def __init__(self, model: Any) -> None:
         interface = interface_of(model, sampled=False)
-        parts = parts_of(opened(model.policy.observation_space))
-        only = ONLY if list(parts) == [ONLY] else None
-        self._reader = Reader(interface, parts, only, model.initial_state)
-        self._batches = Batches(model, only)
+        joined = interface.joined
+        parts = parts_of(opened(model.policy.observation_space)) if joined is None else joined.parts
+        self._reader = Reader(interface, parts, ONLY if list(parts) == [ONLY] else None, model.initial_state)
+        self._batches = Batches(model, interface)
         self._metrics = Metrics()
         self._about = {
             "algorithm": model.config.get("alg"),

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from tfbaselines.export.describe import observed
+from tfbaselines.export.interface import Interface
 from tfbaselines.serve.requests import MOST_ROWS, Request
 
 Answer = tuple[np.ndarray, np.ndarray | None]
@@ -18,16 +20,16 @@ class Batches:
 
     Args:
         model: model that acts on raw observations.
-        only: name of the part of an observation without parts; None for Dict observations.
+        interface: inputs of the policy.
 
     Attributes:
         count: batches so far.
         rows: observations so far.
     """
 
-    def __init__(self, model: Any, only: str | None) -> None:
+    def __init__(self, model: Any, interface: Interface) -> None:
         self._model = model
-        self._only = only
+        self._interface = interface
         self._waiting: list[tuple[Request, asyncio.Future[Answer]]] = []
         self.count = 0
         self.rows = 0
@@ -78,5 +80,4 @@ class Batches:
             masks = None if first.masks is None else np.concatenate([one.masks for one in requests])
         self.count += 1
         self.rows += len(next(iter(parts.values())))
-        obs = parts if self._only is None else parts[self._only]
-        return self._model.act(obs, states, first.deterministic, masks)
+        return self._model.act(observed(parts, self._interface), states, first.deterministic, masks)
