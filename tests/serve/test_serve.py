@@ -23,6 +23,7 @@ from tfbaselines.serve.__main__ import main
 uvicorn = pytest.importorskip("uvicorn", reason="the extra serve is not installed")
 pytest.importorskip("starlette", reason="the extra serve is not installed")
 
+from tests.export.worlds import Parts  # noqa: E402
 from tests.serve.fuzz import fuzz, metric  # noqa: E402
 from tfbaselines.serve.app import Server  # noqa: E402
 
@@ -138,6 +139,14 @@ def test_memory_goes_out_and_comes_back():
 
 
 def test_parts_have_names_and_masks_forbid():
+    joined = ppo2.learn("mlp", Parts(gymnasium.spaces.Discrete(4)), 0, num_hidden=8, **SMALL)
+    parts = {"place": [[0.5, -0.5, 9.0], [1.0, 2.0, 3.0]], "kind": [2, 0]}
+    with serving(joined) as port:
+        rows = [{name: np.array(part[row]) for name, part in parts.items()} for row in range(2)]
+        expected = [int(joined.act(row, deterministic=True)[0]) for row in rows]
+        assert asked(port, {"observations": parts}) == (200, {"actions": expected})
+        status, answer = asked(port, {"observations": parts | {"kind": [2, 3]}})
+        assert status == 422 and "'observations.kind' has a number outside of 0 to 2" in answer["error"]
     space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
     env = vec(lambda: Masked(space, gymnasium.spaces.Discrete(3)))
     model = ppo2.learn("mlp", env, 0, num_hidden=8, **SMALL)
