@@ -23,9 +23,11 @@ def named(path, env, **config):
         # One method on two environments, with settings tuned for each, is one name.
         ([("l/ppo2/CartPole-v1", "CartPole-v1", {"lr": 1}), ("l/ppo2/Ant-v5", "Ant-v5", {"lr": 2})], ["ppo2", "ppo2"]),
         ([("l/runs/ppo2-CartPole-v1", "CartPole-v1", {}), ("l/runs/a2c-Ant-v5", "Ant-v5", {})], ["ppo2", "a2c"]),
+        # The algorithm is part of the name where there are several.
         ([("l/x-ALE-Pong-v5", "ALE/Pong-v5", {"alg": "acer"}), ("l/x", "Ant-v5", {"alg": "sac"})], ["acer", "sac"]),
         # Settings that differ on one environment.
         ([("l/p", "A-v0", {"lr": 1, "g": 0}), ("l/p", "A-v0", {"lr": 2, "g": 0})], ["p lr=1", "p lr=2"]),
+        ([("l/s1-A-v0", "A-v0", {"alg": "sac"}), ("l/s2-B-v0", "B-v0", {"alg": "sac"})], ["s1", "s2"]),
         # A search with many settings.
         (
             [("l/p", "A-v0", dict.fromkeys("abcd", value)) for value in range(3)],

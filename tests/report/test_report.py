@@ -60,7 +60,7 @@ def test_the_page_has_curves_scores_comparisons_and_facts(logs, capsys):
     assert capsys.readouterr().out == f"Wrote {out}\n"
     page = out.read_text()
     data = data_of(page)
-    assert [method["name"] for method in data["methods"]] == ["ppo2", "a2c"]
+    assert [method["name"] for method in data["methods"]] == ["a2c", "ppo2"] and data["hidden"] == []
     titles = [panel["title"] for panel in data["panels"]]
     assert titles[:2] == ["CartPole-v1", "HalfCheetah-v5"] and len(titles) == 5
     for panel in data["panels"][:2]:
@@ -185,3 +185,11 @@ def test_mistakes_are_one_line_and_status_2(logs, tmp_path, capsys):
     captured = capsys.readouterr()
     assert captured.err.count("\n") == 1 and "torn" in captured.err
     assert f"{os.sep}torn" in (logs / "report.html").read_text().split('<section id="problems">')[1]
+
+
+def test_of_many_methods_the_best_are_shown_at_first(tmp_path):
+    for number in range(12):
+        write_run(tmp_path / f"method{number:02d}x", "a2c", "CartPole-v1", 0, 10.0 * number, lr=number)
+    page = build([tmp_path], title="Many").read_text()
+    assert set(data_of(page)["hidden"]) == {f"method{number:02d}x" for number in range(4)}
+    assert [attrs["data-all"] for _, attrs in Elements(page).found if "data-all" in attrs] == ["all", "none"]

@@ -64,15 +64,18 @@ def _measured(roots: Sequence[str], waits: bool) -> tuple[list[Measured], list[s
 def report(runs: Sequence[Measured], problems: Sequence[str], title: str, out: str, refresh: float | None) -> str:
     """Compose the page of measured runs."""
     tasks = tasks_of(runs)
-    methods = list(dict.fromkeys(method for task in tasks for method in task.methods))
+    ranked = [list(task.methods) for task in tasks]
+    # A page of runs that go on keeps the colors while their ranks change.
+    methods = sorted({method for own in ranked for method in own})
     colors = {method: place for place, method in enumerate(methods)}
     panels = data.curves(tasks, colors)
-    body = [_curves(tasks, panels, methods), _scores(tasks, colors)]
+    body = [_curves(tasks, panels, colors), _scores(tasks, colors)]
     body += [_overall(tasks, colors, panels), _profiles(tasks, colors, panels), _improvement(tasks, colors)]
     body += [_arguments(tasks, colors), _videos(runs, out), _runs(runs, colors), _findings(runs)]
     body += [_problems(problems)]
-    found = {"methods": page.methods_data(methods), "panels": panels, "colors": len(look.LIGHT)}
+    found: dict[str, Any] = {"methods": page.methods_data(methods), "panels": panels, "colors": len(look.LIGHT)}
     content = ("" if tasks else page.paragraph("There are no runs yet.")) + "".join(body)
+    found["hidden"] = page.hidden_at_first(ranked)
     header = _header(runs, tasks, methods, refresh) + page.contents(content)
     return page.compose(title, header, content, found | {"refresh": refresh}, refresh)
 
@@ -85,13 +88,20 @@ def _header(runs: Sequence[Measured], tasks: Sequence[Task], methods: Sequence[s
     return page.paragraph(f"{words}. Written {now} by tfbaselines {__version__}.{live}")
 
 
-def _curves(tasks: Sequence[Task], panels: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> str:
+def _curves(tasks: Sequence[Task], panels: Sequence[Mapping[str, Any]], colors: Mapping[str, int]) -> str:
     if not tasks:
         return ""
     axes = {axis for panel in panels for axis in panel["axes"]}
-    controls = page.controls(methods, [task.name for task in tasks], [axis for axis in AXES if axis in axes])
+    ranked = dict.fromkeys(method for task in tasks for method in task.methods)
+    controls = page.controls(
+        {method: colors[method] for method in ranked},
+        [task.name for task in tasks],
+        [axis for axis in AXES if axis in axes],
+    )
     places = [
-        page.panel(place, panel["title"], page.folded("numbers", tables.curve_numbers(panel, methods)), of_task=place)
+        page.panel(
+            place, panel["title"], page.folded("numbers", tables.curve_numbers(panel, list(colors))), of_task=place
+        )
         for place, panel in enumerate(panels)
     ]
     note = page.paragraph(

@@ -1,5 +1,6 @@
 """Names of configurations that hold on all environments, so that their scores can be compared across these."""
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -16,7 +17,8 @@ def with_methods(runs: Sequence[Run]) -> list[Run]:
     plots. Settings are part of the name only where they differ between runs of one environment: tuned ones that differ
     between environments are not.
     """
-    runs = grouped_by_settings([run if run.named else run._replace(group=_method(run)) for run in runs])
+    several = len({str(run.config.get("alg")) for run in runs}) > 1
+    runs = grouped_by_settings([run if run.named else run._replace(group=_method(run, several)) for run in runs])
     names = told_apart({run.group for run in runs})
     settings: defaultdict[tuple[str, tuple[str, ...]], set[frozenset[tuple[str, str]]]] = defaultdict(set)
     for run in runs:
@@ -29,12 +31,13 @@ def with_methods(runs: Sequence[Run]) -> list[Run]:
     ]
 
 
-def _method(run: Run) -> tuple[str, ...]:
-    """Return the parts of the run's path without its environment, and with its algorithm."""
+def _method(run: Run, with_algorithm: bool) -> tuple[str, ...]:
+    """Return the parts of the run's path without its environment, and with its algorithm where there are several."""
     parts = [_without(part, run.env) for part in run.group] if run.env else list(run.group)
     parts = [part for part in parts if part]
     alg = run.config.get("alg")
-    if isinstance(alg, str) and not any(alg in part.replace("-", " ").replace("=", " ").split() for part in parts[-2:]):
+    named = any(alg in re.split("[-=]", part) for part in parts[-2:])
+    if with_algorithm and isinstance(alg, str) and not named:
         parts.append(alg)
     return tuple(parts) or run.group
 

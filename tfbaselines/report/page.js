@@ -7,11 +7,11 @@ const PAD = {left: 58, right: 14, top: 10, bottom: 40};
 const KEY = "tfbaselines-report:" + location.pathname;
 
 // What the reader has chosen; a page that loads itself again keeps it.
-const state = {axis: "steps", hidden: [], seeds: false, bands: true, zoom: {}};
+const state = {axis: "steps", hidden: data.hidden, seeds: false, bands: true, zoom: {}, off: [], open: {}};
 try { Object.assign(state, JSON.parse(sessionStorage.getItem(KEY) || "{}")); } catch (error) { /* no storage */ }
-const hidden = new Set(state.hidden);
+const hidden = new Set(state.hidden.map((name) => data.methods.findIndex((method) => method.name === name)));
 function keep() {
-  state.hidden = [...hidden];
+  state.hidden = [...hidden].filter((color) => color in data.methods).map((color) => data.methods[color].name);
   try { sessionStorage.setItem(KEY, JSON.stringify(state)); } catch (error) { /* no storage */ }
 }
 
@@ -112,9 +112,9 @@ class Plot {
     this.draw();
   }
 
-  // The range of x is that of all lines, so that hiding one does not move the others; the range of y is what is seen.
+  // Both ranges are those of what is seen.
   ranges(shown) {
-    const own = this.panel.axes[this.axis], all = [...own.lines, ...own.runs];
+    const own = this.panel.axes[this.axis], all = shown.lines.length ? [...shown.lines, ...shown.runs] : own.lines;
     let x = [Math.min(...all.map((line) => line.x[0])), Math.max(...all.map((line) => line.x[line.x.length - 1]))];
     const chosen = state.zoom[this.id + this.axis];
     if (chosen) x = chosen;
@@ -137,7 +137,7 @@ class Plot {
   }
 
   draw() {
-    const width = this.place.clientWidth, height = Math.max(220, Math.min(340, width * 0.6));
+    const width = this.place.clientWidth, height = Math.max(220, Math.min(width > 800 ? 400 : 340, width * 0.6));
     if (!width) return;
     const shown = this.shown, {x, y} = this.ranges(shown);
     const inner = {width: width - PAD.left - PAD.right, height: height - PAD.top - PAD.bottom};
@@ -302,20 +302,45 @@ for (const button of document.querySelectorAll("[data-switch]")) {
     redraw();
   });
 }
-for (const button of document.querySelectorAll("[data-method]")) {
+const entries = [...document.querySelectorAll("[data-method]")];
+const press = () => entries.forEach((button) =>
+  button.setAttribute("aria-pressed", String(!hidden.has(Number(button.dataset.method)))));
+press();
+for (const button of entries) {
   const color = Number(button.dataset.method);
-  button.setAttribute("aria-pressed", String(!hidden.has(color)));
   button.addEventListener("click", () => {
     if (hidden.has(color)) hidden.delete(color); else hidden.add(color);
-    button.setAttribute("aria-pressed", String(!hidden.has(color)));
+    press();
+    redraw();
+  });
+}
+for (const button of document.querySelectorAll("[data-all]")) {
+  button.addEventListener("click", () => {
+    hidden.clear();
+    if (button.dataset.all === "none") data.methods.forEach((method, color) => hidden.add(color));
+    press();
     redraw();
   });
 }
 for (const box of document.querySelectorAll("[data-task]")) {
-  const key = box.dataset.task;
+  const key = box.dataset.task, title = data.panels[key].title;
   const put = () => document.querySelectorAll(`[data-of="${key}"]`).forEach((part) => { part.hidden = !box.checked; });
-  box.addEventListener("change", () => { put(); redraw(); });
+  box.checked = !state.off.includes(title);
+  box.addEventListener("change", () => {
+    state.off = state.off.filter((other) => other !== title);
+    if (!box.checked) state.off.push(title);
+    put();
+    redraw();
+  });
   put();
+}
+for (const part of document.querySelectorAll("details")) {
+  const place = part.closest("section[id]");
+  const title = part.querySelector("summary").textContent.replace(/\d+/g, "");
+  const above = part.parentElement.querySelector("h3");
+  const key = [place && place.id, above && above.textContent, title].join("|");
+  if (key in state.open) part.open = state.open[key];
+  part.addEventListener("toggle", () => { state.open[key] = part.open; keep(); });
 }
 plots.forEach((plot) => plot.draw());
 if (data.refresh) setTimeout(() => { keep(); location.reload(); }, data.refresh * 1000);

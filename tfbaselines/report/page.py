@@ -12,6 +12,8 @@ from typing import Any
 from tfbaselines.report import look
 from tfbaselines.report.measured import AXES
 
+# More methods are hidden at first, but for the best ones.
+FEW_METHODS, SHOWN_METHODS = 10, 8
 HERE = Path(__file__).parent
 AXIS_NAMES = {"steps": "steps", "time": "wall time", "episodes": "episodes"}
 
@@ -81,8 +83,8 @@ def folded(title: str, content: str, open_at_first: bool = False) -> str:
     return f"<details{' open' * open_at_first}><summary>{escape(title)}</summary>{content}</details>"
 
 
-def controls(methods: Sequence[str], tasks: Sequence[str], axes: Sequence[str]) -> str:
-    """Compose the buttons of the curves: x-axis, seeds, bands, environments, methods."""
+def controls(methods: Mapping[str, int], tasks: Sequence[str], axes: Sequence[str]) -> str:
+    """Compose the buttons of the curves: x-axis, seeds, bands, environments, and methods with their colors."""
     shown = [name for name in AXES if name in axes]
     buttons = [f'<button type="button" data-axis="{name}">{AXIS_NAMES[name]}</button>' for name in shown]
     buttons.append('<span class="soft">with</span>')
@@ -93,9 +95,13 @@ def controls(methods: Sequence[str], tasks: Sequence[str], axes: Sequence[str]) 
         for place, task in enumerate(tasks)
     ]
     entries = [
-        f'<button type="button" data-method="{place}">{look.swatch(place)}<span>{escape(method)}</span></button>'
-        for place, method in enumerate(methods)
+        f'<button type="button" data-method="{color}">{look.swatch(color)}<span>{escape(method)}</span></button>'
+        for method, color in methods.items()
     ]
+    if len(methods) > FEW_METHODS:
+        buttons += [
+            f'<button type="button" data-all="{name}">{name} of the methods</button>' for name in ("all", "none")
+        ]
     rows = [f'<div class="row"><span class="soft">over</span>{"".join(buttons)}</div>']
     if len(tasks) > 1:
         rows.append(f'<div class="row methods">{"".join(chips)}</div>')
@@ -115,6 +121,20 @@ def bullets(items: Sequence[tuple[str, bool]]) -> str:
     """Compose a list of sentences, each with a sign of whether the question is decided."""
     lines = [f'<li class="{"told" if told else "untold"}">{escape(text)}</li>' for text, told in items]
     return f"<ul>{''.join(lines)}</ul>" if lines else ""
+
+
+def hidden_at_first(ranked: Sequence[Sequence[str]]) -> list[str]:
+    """Return the methods that curves do not show at first: with many methods, all but the best of each task.
+
+    Args:
+        ranked: methods of each task, the best first.
+    """
+    every = dict.fromkeys(method for methods in ranked for method in methods)
+    if len(every) <= FEW_METHODS:
+        return []
+    each = max(1, SHOWN_METHODS // len(ranked))
+    shown = {method for methods in ranked for method in methods[:each]}
+    return [method for method in every if method not in shown]
 
 
 def methods_data(methods: Sequence[str]) -> list[dict[str, str]]:

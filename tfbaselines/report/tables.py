@@ -48,7 +48,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "")
 
 def named(method: str, color: int) -> str:
     """Compose a method's name beside its line."""
-    return f"{look.swatch(color)} {escape(method)}"
+    return f'<span class="named">{look.swatch(color)} {escape(method)}</span>'
 
 
 def scores(task: Task, colors: Mapping[str, int], target: float | None) -> str:
