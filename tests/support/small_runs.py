@@ -80,7 +80,7 @@ BY_NAME = {
     # The value function learns from batches of 64 alone.
     "trpo_mpi": {"timesteps_per_batch": 7 * CYCLE},
     # And of 128; it begins with behaviour cloning.
-    "gail": {"timesteps_per_batch": 13 * CYCLE, "g_step": 2, "d_step": 2, "pretrained": True, "BC_max_iter": 2},
+    "gail": {"timesteps_per_batch": 13 * CYCLE, "g_step": 1, "d_step": 2, "pretrained": True, "BC_max_iter": 2},
     "deepq": {
         "buffer_size": 200,
         "learning_starts": 10,

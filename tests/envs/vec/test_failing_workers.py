@@ -3,13 +3,11 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
-from commands import SMALL, environment, finish, wait_for
+from commands import SMALL, finish, start, wait_for
 from gymnasium import spaces
 from worker_processes import KINDS, all_gone, process_numbers, step
 
@@ -119,11 +117,7 @@ def test_a_reset_that_fails_is_tried_by_another_worker(tmp_path, warnings):
 def test_a_signal_to_the_whole_group_saves_a_checkpoint(worker, sent, tmp_path):
     log = tmp_path / "log"
     arguments = [*SMALL, "--num_timesteps=1e7", "--num_env=2", f"--worker={worker}", f"--log_path={log}"]
-    command = [sys.executable, "-m", "tfbaselines.run", *arguments]
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(
-        command, cwd=tmp_path, env=environment(), stdout=pipe, stderr=pipe, text=True, start_new_session=True
-    )
+    process = start("tfbaselines.run", *arguments, cwd=tmp_path)
     progress = log / "progress.csv"
     try:
         wait_for(lambda: progress.exists() and progress.read_text().count("\n") > 3, process)
