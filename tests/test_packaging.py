@@ -6,8 +6,6 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-import pytest
-
 import tfbaselines
 
 TOP = Path(__file__).parents[1]

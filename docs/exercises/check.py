@@ -160,7 +160,7 @@ def check_density(solution: ModuleType) -> None:
     import tensorflow as tf
     from gymnasium import spaces
 
-    from tfbaselines.policy.distributions import SquashedGaussianHead
+    from tfbaselines.policy.bounded import SquashedGaussianHead
 
     written = part_of(solution, "log_density")
     u = tf.linspace(-8.0, 8.0, 4001)[:, None]

@@ -16,7 +16,8 @@ from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.export import export
 from tfbaselines.policy.actor_critic import build_actor_critic
-from tfbaselines.policy.distributions import DeterministicHead, SquashedGaussianHead, make_pdtype
+from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
+from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.training.model import PolicyModel
 
 # Answers the requests, one a line: an exported model, a file of inputs and one for the answers.

@@ -15,7 +15,7 @@ from tfbaselines.algs.ddpg.loss import ReturnStatistics
 from tfbaselines.learn.exchange import joined
 from tfbaselines.learn.optimizers import with_targets
 from tfbaselines.policy.actor_critic import ActorCritic
-from tfbaselines.policy.distributions import DeterministicHead
+from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.networks import dense, mlp
 from tfbaselines.policy.noise import AdaptiveParamNoiseSpec, NormalActionNoise, OrnsteinUhlenbeckActionNoise
 

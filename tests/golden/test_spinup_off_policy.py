@@ -12,7 +12,7 @@ from weights import assert_close
 from tfbaselines.algs import sac, td3
 from tfbaselines.learn.optimizers import AveragedPolicy
 from tfbaselines.policy.actor_critic import ActorCritic
-from tfbaselines.policy.distributions import DeterministicHead, SquashedGaussianHead
+from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
 
 
 def make(hyper, head):

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from tfbaselines.learn.losses import mean, spread, target_actions, targets, td_errors, views, weighted_mean
 from tfbaselines.policy.actor_critic import build_actor_critic
-from tfbaselines.policy.distributions import DeterministicHead
+from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.replay import Replay
 
 BOX = spaces.Box(-np.inf, np.inf, (1,), np.float32)

@@ -33,7 +33,7 @@ from gymnasium import spaces
 from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.actor_critic import build_actor_critic
-from tfbaselines.policy.distributions import DeterministicHead, SquashedGaussianHead
+from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
 from tfbaselines.policy.networks import get_network_builder
 from tfbaselines.training.checkpoint import load_tree, save_tree
 

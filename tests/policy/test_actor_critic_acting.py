@@ -6,7 +6,7 @@ import tensorflow as tf
 from actor_critics import CAMERA, KINDS, MULTI, OBSERVATIONS, ROWS, SEVERAL, batch, make, noise_of, shake
 
 from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
-from tfbaselines.policy.distributions import DeterministicHead
+from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.training.model import PolicyModel
 
 PLAIN = {

@@ -7,7 +7,7 @@ import tensorflow_probability as tfp
 from gymnasium import spaces
 
 from tfbaselines.algs import get
-from tfbaselines.policy.distributions import FOR_OTHERS, DeterministicHead, SquashedGaussianHead
+from tfbaselines.policy.bounded import FOR_OTHERS, DeterministicHead, SquashedGaussianHead
 
 SPACE = spaces.Box(np.array([[-1.0, 2.0]], np.float32), np.array([[3.0, 2.5]], np.float32))
 

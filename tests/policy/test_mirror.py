@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from tfbaselines.policy.actor import NumpyCopies, repeatable, takes_rows
 from tfbaselines.policy.base import Mirror
+from tfbaselines.policy.copies import NumpyCopies, repeatable, takes_rows
 from tfbaselines.policy.networks import get_network_builder, mlp
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbaselines.policy.actor import NumpyCopies
+from tfbaselines.policy.copies import NumpyCopies
 from tfbaselines.policy.layers import has_convolutions, named_activation
 from tfbaselines.policy.networks import NETWORKS, get_network_builder, mlp, register
 

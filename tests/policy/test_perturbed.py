@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.policy.actor_critic import build_actor_critic
-from tfbaselines.policy.distributions import DeterministicHead
+from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.noise import AdaptiveParamNoiseSpec, PerturbedActor
 
 OBS = np.random.default_rng(1).standard_normal((40, 3)).astype(np.float32)

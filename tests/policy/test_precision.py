@@ -10,7 +10,7 @@ from tfbaselines.algs.ppo2 import learn
 from tfbaselines.config.options import RunOptions
 from tfbaselines.policy import layers as precision
 from tfbaselines.policy.actor_critic import build_actor_critic
-from tfbaselines.policy.distributions import DeterministicHead
+from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.layers import OPTION, compile_with_xla, set_precision
 from tfbaselines.policy.policy import build_policy
 from tfbaselines.training import run

@@ -15,7 +15,8 @@ from tfbaselines.errors import UsageError
 from tfbaselines.evaluate import evaluate
 from tfbaselines.learn.losses import evaluated
 from tfbaselines.policy.actor_critic import build_actor_critic
-from tfbaselines.policy.distributions import SquashedGaussianHead, make_pdtype
+from tfbaselines.policy.bounded import SquashedGaussianHead
+from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.policy import build_policy
 from tfbaselines.policy.previous_action import PreviousActionCritics, PreviousActionPolicy
 

@@ -14,7 +14,8 @@ from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.base import Actor, BasePolicy, BlockActor, Head, SamplingActor
-from tfbaselines.policy.distributions import DeterministicHead, SquashedGaussianHead, make_pdtype
+from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
+from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.networks import mlp
 from tfbaselines.policy.policy import build_policy
 from tfbaselines.training.model import PolicyModel

@@ -9,7 +9,8 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.policy.actor_critic import build_actor_critic
-from tfbaselines.policy.distributions import SquashedGaussianHead, make_pdtype
+from tfbaselines.policy.bounded import SquashedGaussianHead
+from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.encoding import observation_dtype
 
 BOX = spaces.Box(-3, 3, (3,), np.float32)

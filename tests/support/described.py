@@ -18,7 +18,8 @@ from tfbaselines.envs.vec.packed import PackedSpace, choices_of, opened
 from tfbaselines.export.describe import expected, interface_of
 from tfbaselines.export.description import SAMPLES, describe
 from tfbaselines.export.interface import MASKS, NOISE, STATES, Options
-from tfbaselines.policy.distributions import DeterministicHead, make_pdtype
+from tfbaselines.policy.bounded import DeterministicHead
+from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.networks import get_network_builder
 from tfbaselines.policy.own import OwnActorCritic, OwnNetworks, OwnPolicy
 from tfbaselines.policy.policy import DirectPolicy

@@ -18,7 +18,7 @@ from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.evaluate import evaluate
 from tfbaselines.learn.engine import Engine
 from tfbaselines.policy.actor_critic import build_actor_critic
-from tfbaselines.policy.distributions import SquashedGaussianHead
+from tfbaselines.policy.bounded import SquashedGaussianHead
 from tfbaselines.run import command as main
 from tfbaselines.training import build as pretraining
 from tfbaselines.training.build import CloningBeside

@@ -14,6 +14,7 @@ import cloudpickle
 import numpy as np
 
 from tfbaselines.compat.helpers import combined_shape, discount_cumsum
+from tfbaselines.compat.mpi_tools import mpi_statistics_scalar
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.logs import statistics as epoch_logger
 from tfbaselines.parallel import mpi
@@ -303,7 +304,7 @@ class PPOBuffer:
         if self.ptr != self.max_size:
             raise UsageError(f"the buffer has {self.ptr} steps of {self.max_size}: fill it first")
         self.ptr, self.path_start_idx = 0, 0
-        mean, std = mpi.mpi_statistics_scalar(self.data["adv"])
+        mean, std = mpi_statistics_scalar(self.data["adv"])
         self.data["adv"] = (self.data["adv"] - mean) / std
         return {name: self.data[name].copy() for name in ("obs", "act", "ret", "adv", "logp")}
 

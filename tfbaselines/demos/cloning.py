@@ -16,7 +16,7 @@ from tfbaselines.learn.optimizers import Adam
 from tfbaselines.logs import logger
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.base import BasePolicy
-from tfbaselines.policy.distributions import BoundedHead
+from tfbaselines.policy.bounded import BoundedHead
 from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.rollout.rollout import minibatches
 

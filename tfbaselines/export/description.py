@@ -23,14 +23,12 @@ from tfbaselines.export.numpy_target import ROWS, answers
 from tfbaselines.export.program import Operation, Program, Value, flat
 from tfbaselines.export.vectors import compare
 from tfbaselines.policy.base import BasePolicy
+from tfbaselines.policy.bounded import LOG_STD_BOUNDS, DeterministicHead, SquashedGaussianHead
 from tfbaselines.policy.distributions import (
-    LOG_STD_BOUNDS,
     BernoulliHead,
     CategoricalHead,
-    DeterministicHead,
     GaussianHead,
     MultiCategoricalHead,
-    SquashedGaussianHead,
     make_pdtype,
 )
 from tfbaselines.policy.own import GivenActions

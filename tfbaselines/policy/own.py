@@ -25,7 +25,7 @@ from tfbaselines.envs.vec.packed import opened
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.base import BasePolicy
-from tfbaselines.policy.distributions import DeterministicHead
+from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.encoding import encoded_shape, without_mask
 from tfbaselines.policy.layers import in_full
 from tfbaselines.policy.policy import Policy

@@ -13,7 +13,8 @@ from gymnasium import spaces
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.base import BasePolicy, Head, Mirror, Outputs, memory_tensors
-from tfbaselines.policy.distributions import Bounded, ShapedHead, make_pdtype
+from tfbaselines.policy.bounded import Bounded
+from tfbaselines.policy.distributions import ShapedHead, make_pdtype
 from tfbaselines.policy.encoding import networks_part, seen_in_numpy
 from tfbaselines.policy.layers import (
     flat_width,

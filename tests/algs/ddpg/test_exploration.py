@@ -9,7 +9,7 @@ from gymnasium import spaces
 from tfbaselines.algs.ddpg.exploration import Exploration
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.actor_critic import build_actor_critic
-from tfbaselines.policy.distributions import DeterministicHead
+from tfbaselines.policy.bounded import DeterministicHead
 
 ENVS = 4
 OBS = np.random.default_rng(1).standard_normal((ENVS, 3)).astype(np.float32)

@@ -343,7 +343,7 @@ def test_rainbows_settings_are_arguments():
 @pytest.mark.slow
 def test_identity():
     env = vec(lambda: tiny.DiscreteIdentityEnv(10, episode_len=100), 4)
-    model = deepq.learn("mlp", env, 0, total_timesteps=8000, gamma=0.9)
+    model = deepq.learn("mlp", env, 0, total_timesteps=4000, gamma=0.9)
     assert reward_per_step(model, env) > 0.9
 
 
@@ -358,14 +358,15 @@ def test_every_part_learns_what_is_shown(own):
     short = {"learning_starts": 200, "train_freq": 1, "buffer_size": 5000, "target_network_update_freq": 100}
     own = own | short | {"lr": 2e-3, "gamma": 0.5, "n_step": 1, "hiddens": (32,)}
     # Steps of several environments are learnt from in one compiled call, but the noise adapts in each.
-    env = vec(lambda: tiny.DiscreteIdentityEnv(4, episode_len=20), 1 if "param_noise" in own else 4)
-    model = deepq.learn("mlp", env, 0, total_timesteps=2500, num_hidden=32, **own)
+    num_envs, steps = (1, 1500) if "param_noise" in own else (4, 2500)
+    env = vec(lambda: tiny.DiscreteIdentityEnv(4, episode_len=20), num_envs)
+    model = deepq.learn("mlp", env, 0, total_timesteps=steps, num_hidden=32, **own)
     assert reward_per_step(model, env, 400) > 0.9
 
 
 @pytest.mark.slow
 def test_cartpole():
-    """479 of 500 with this seed."""
+    """347 of 500 with this seed, and 479 after twice as many steps."""
     env = vec(lambda: gymnasium.make("CartPole-v1"))
     own = {"gamma": 0.99, "lr": 1e-3, "n_step": 3, "batch_size": 64, "target_network_update_freq": 250}
-    assert mean_return(deepq.learn("mlp", env, 0, total_timesteps=10_000, **own), env) > 200
+    assert mean_return(deepq.learn("mlp", env, 0, total_timesteps=5000, **own), env) > 200

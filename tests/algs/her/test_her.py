@@ -14,7 +14,7 @@ from tfbaselines.algs import her, sac, td3
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.adapt import as_vec_env
-from tfbaselines.policy.distributions import DeterministicHead
+from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.replay.hindsight import HindsightReplay
 from tfbaselines.run import command as main
 from tfbaselines.training.guards import Interrupted

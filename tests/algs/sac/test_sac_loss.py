@@ -9,7 +9,8 @@ from gymnasium import spaces
 
 from tfbaselines.algs.sac.loss import DISCRETE_ENTROPY, Choices, SampledActions, Temperature
 from tfbaselines.policy.actor_critic import build_actor_critic
-from tfbaselines.policy.distributions import SquashedGaussianHead, make_pdtype
+from tfbaselines.policy.bounded import SquashedGaussianHead
+from tfbaselines.policy.distributions import make_pdtype
 
 OBS = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
 

@@ -7,7 +7,8 @@ from gymnasium import spaces
 
 from tfbaselines.algs.sac.offline import conservative_gaps, sampled_actions
 from tfbaselines.policy.actor_critic import build_actor_critic
-from tfbaselines.policy.distributions import SquashedGaussianHead, make_pdtype
+from tfbaselines.policy.bounded import SquashedGaussianHead
+from tfbaselines.policy.distributions import make_pdtype
 
 SEEN = spaces.Box(-1.0, 1.0, (3,), np.float32)
 BOUNDED = spaces.Box(np.array([[-1.0, 2.0]], np.float32), np.array([[3.0, 2.5]], np.float32))

@@ -11,7 +11,8 @@ from tfbaselines.algs.sac.loss import Choices, SampledActions, Temperature
 from tfbaselines.algs.sac.signals import SignalLosses
 from tfbaselines.learn.losses import views
 from tfbaselines.policy.actor_critic import build_actor_critic
-from tfbaselines.policy.distributions import SquashedGaussianHead, make_pdtype
+from tfbaselines.policy.bounded import SquashedGaussianHead
+from tfbaselines.policy.distributions import make_pdtype
 
 RNG = np.random.default_rng(0)
 ROWS, ALPHA = 6, 0.3

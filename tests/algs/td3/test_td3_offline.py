@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 from tfbaselines.algs.td3.td3 import behavior_regularized
 from tfbaselines.policy.actor_critic import build_actor_critic
-from tfbaselines.policy.distributions import DeterministicHead
+from tfbaselines.policy.bounded import DeterministicHead
 
 BOUNDED = spaces.Box(np.array([[-1.0, 2.0]], np.float32), np.array([[3.0, 2.5]], np.float32))
 ROWS = 5

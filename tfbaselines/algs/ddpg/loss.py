@@ -23,7 +23,7 @@ from tfbaselines.learn.losses import (
     weighted_mean,
 )
 from tfbaselines.policy.actor_critic import ActorCritic
-from tfbaselines.policy.distributions import BoundedHead
+from tfbaselines.policy.bounded import BoundedHead
 
 
 def target_noise(

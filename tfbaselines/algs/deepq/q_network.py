@@ -20,8 +20,8 @@ from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import UNITS
-from tfbaselines.policy.actor import ArrayFunction, NumpyCopies
 from tfbaselines.policy.base import ActionDistribution, BasePolicy, Mirror, Outputs
+from tfbaselines.policy.copies import ArrayFunction, NumpyCopies
 from tfbaselines.policy.encoding import FORBIDDEN, seen_in_numpy, without_mask
 from tfbaselines.policy.layers import flat_width, in_full, run_network
 from tfbaselines.policy.networks import (

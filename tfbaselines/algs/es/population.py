@@ -20,8 +20,9 @@ from tfbaselines.envs.vec.observations import parts_of_obs
 from tfbaselines.envs.vec.packed import unpacked
 from tfbaselines.envs.wrappers import require_end
 from tfbaselines.files import require_memory
-from tfbaselines.policy.actor import NumpyActor, NumpyCopies, acts_in_numpy
+from tfbaselines.policy.actor import NumpyActor, acts_in_numpy
 from tfbaselines.policy.base import BasePolicy
+from tfbaselines.policy.copies import NumpyCopies
 from tfbaselines.policy.encoding import observation_dtype, observation_spec
 
 FLOAT_BYTES = 4

@@ -15,7 +15,7 @@ from tfbaselines.envs.wrappers import DESIRED, OBSERVATION, check_goals, episode
 from tfbaselines.errors import bad_argument
 from tfbaselines.logs import logger
 from tfbaselines.logs.statistics import mean_over_ranks, safe_mean
-from tfbaselines.policy.distributions import BoundedHead
+from tfbaselines.policy.bounded import BoundedHead
 from tfbaselines.training.model import Part, PolicyModel
 from tfbaselines.training.off_policy import Course, OffPolicyRun
 

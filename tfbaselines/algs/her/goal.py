@@ -14,7 +14,7 @@ from tfbaselines.errors import bad_argument
 from tfbaselines.policy.actor import GraphActor, NumpyActor, acts_in_numpy
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.base import Mirror, SamplingActor
-from tfbaselines.policy.distributions import DeterministicHead
+from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.encoding import DictNormalizer, encode, encode_numpy
 from tfbaselines.policy.networks import NetworkFn, get_network_builder
 from tfbaselines.policy.trunk import ENCODERS, Trunk

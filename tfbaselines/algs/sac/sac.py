@@ -29,7 +29,8 @@ from tfbaselines.errors import UsageError, bad_argument, given
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import AveragedPolicy, with_targets
 from tfbaselines.policy.actor_critic import ActorCritic
-from tfbaselines.policy.distributions import SquashedGaussianHead, make_pdtype
+from tfbaselines.policy.bounded import SquashedGaussianHead
+from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.training.build import cloning_beside, make_actor_critic
 from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun, epoch_row

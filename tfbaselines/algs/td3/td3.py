@@ -33,7 +33,7 @@ from tfbaselines.learn.losses import (
 )
 from tfbaselines.learn.optimizers import Adam, AveragedPolicy, with_targets
 from tfbaselines.policy.actor_critic import ActorCritic
-from tfbaselines.policy.distributions import DeterministicHead
+from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.training.build import make_actor_critic
 from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun, epoch_row

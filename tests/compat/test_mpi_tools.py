@@ -7,7 +7,7 @@ import commands
 import numpy as np
 import pytest
 
-from tfbaselines.parallel import mpi as mpi_tools
+from tfbaselines.compat import mpi_tools
 
 SCRIPT = """
 import sys
