@@ -36,9 +36,12 @@ def make_parser() -> argparse.ArgumentParser:
     status = commands.add_parser("status", help="progress, rates, latest returns and the time left")
     status.add_argument("dir", metavar="DIR", help="directory of the study")
     status.add_argument("--watch", action="store_true", help="show them again and again until the study is done")
-    report = commands.add_parser("report", help="write the table of scores as CSV and Markdown")
+    report = commands.add_parser("report", help="write the scores as CSV and Markdown, and the report as HTML")
     report.add_argument("dir", metavar="DIR", help="directory of the study")
-    report.add_argument("--out", metavar="NAME", help="writes NAME.csv and NAME.md; default: DIR/report")
+    report.add_argument("--out", metavar="NAME", help="writes NAME.csv, .md and .html; default: DIR/report")
+    watch = commands.add_parser("watch", help="serve the report on the loopback address while runs go on")
+    watch.add_argument("dir", metavar="DIR", help="directory of the study")
+    watch.add_argument("--port", type=int, default=0, help="port (default: a free one)")
     submit = commands.add_parser("submit", help="start workers by Slurm, Ray or Dask")
     submit.add_argument("dir", metavar="DIR", help="directory of the study, which all machines share")
     submit.add_argument("--workers", type=int, default=1, help="number of workers (default %(default)s)")
@@ -57,7 +60,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
     parser = make_parser()
     args = parser.parse_args(argv)
-    commands = {"new": _new, "work": _work, "retry": _retry, "status": _status, "report": _report, "submit": _submit}
+    commands = {"new": _new, "work": _work, "retry": _retry, "submit": _submit}
+    commands |= {"status": _status, "report": _report, "watch": _watch}
     command = commands[args.command]
     return exit_status(parser.prog, lambda: command(args))
 
@@ -68,7 +72,7 @@ def _new(args: argparse.Namespace) -> int:
 
     flags = {"algs": args.alg, "envs": args.env, "seeds": args.seeds, "settings": split_settings(args.set or ())}
     flags |= {"num_timesteps": args.num_timesteps, "tuned": args.tuned, "config": args.config}
-    flags = {name: value for name, value in flags.items() if value}
+    flags = {name: value for name, value in flags.items() if value not in (None, {})}
     if args.file:
         if flags:
             raise UsageError("--from has all arguments of the study: give it alone")
@@ -119,13 +123,24 @@ def _status(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> int:
+    from tfbaselines.report import build
     from tfbaselines.study.store import Study
     from tfbaselines.study.summary import write
 
     study = Study(args.dir)
-    paths = write(study, args.out or study.directory / "report")
+    out = args.out or study.directory / "report"
+    paths = write(study, out)
     print(paths[1].read_text(encoding="utf-8"))
+    paths.append(build([study.directory], f"{out}.html", study.directory.resolve().name))
     print("Wrote", *paths)
+    return 0
+
+
+def _watch(args: argparse.Namespace) -> int:
+    from tfbaselines.study.live import watch
+    from tfbaselines.study.store import Study
+
+    watch(Study(args.dir), args.port)
     return 0
 
 
