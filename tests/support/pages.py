@@ -101,6 +101,8 @@ def shortened(module, words):
             *words,
             "--evaluate=2" if any(word.startswith("--evaluate") for word in words) else "--num_timesteps=512",
         ]
+    if module == "tfbaselines.study" and words[0] == "new" and "--from" not in words:
+        return [*words, "--alg=a2c", "--env=CartPole-v1", "--seeds=1", "--num_timesteps=100"]
     if module != "tfbaselines.run" or {"--help", "--print_config"} & set(words):
         return words
     given = dict(word.removeprefix("--").partition("=")[::2] for word in words)
