@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tfbaselines.plot.results import Run, find_runs
+from tfbaselines.plot.results import Run, find_runs, group_of
 from tfbaselines.report.measured import Measured, final_score, measure
 from tfbaselines.report.methods import with_methods
 from tfbaselines.report.tasks import Task, normalized, pairs_of, sentences, shared, tasks_of
@@ -14,7 +14,7 @@ from tfbaselines.report.tasks import Task, normalized, pairs_of, sentences, shar
 def named(path, env, **config):
     """A run as the readers give it."""
     settings = frozenset((name, str(value)) for name, value in config.items())
-    return Run(path, tuple(path.strip("/").split("/")), {}, env, settings=settings, config=config)
+    return Run(path, group_of(f"/{path}", config)[-3:], {}, env, settings=settings, config=config)
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,11 @@ def named(path, env, **config):
         # One method on two environments, with settings tuned for each, is one name.
         ([("l/ppo2/CartPole-v1", "CartPole-v1", {"lr": 1}), ("l/ppo2/Ant-v5", "Ant-v5", {"lr": 2})], ["ppo2", "ppo2"]),
         ([("l/runs/ppo2-CartPole-v1", "CartPole-v1", {}), ("l/runs/a2c-Ant-v5", "Ant-v5", {})], ["ppo2", "a2c"]),
+        # Directories of a study.
+        (
+            [(f"s/runs/ppo2-{env}-lr={lr}-s0", env, {"lr": lr}) for env in ("A-v0", "B-v0") for lr in (1, 2)],
+            ["ppo2-lr=1", "ppo2-lr=2"] * 2,
+        ),
         # The algorithm is part of the name where there are several.
         ([("l/x-ALE-Pong-v5", "ALE/Pong-v5", {"alg": "acer"}), ("l/x", "Ant-v5", {"alg": "sac"})], ["acer", "sac"]),
         # Settings that differ on one environment.

@@ -22,7 +22,7 @@ def write_run(directory, alg, env, seed, level, rows=30, **learn):
     config = {"alg": alg, "env": {"env": env, "seed": seed}, "learn": learn, "host": "machine", "started": "2026-01-02"}
     (directory / "config.json").write_text(json.dumps(config | {"git_commit": {"tfbaselines": "0123456789abcdef"}}))
     steps = np.arange(1, rows + 1) * 1000
-    returns = level * steps / steps[-1] + np.random.default_rng(seed).normal(0, 0.02 * level, rows)
+    returns = level * steps / steps[-1] + 0.02 * level * np.random.default_rng(seed).normal(size=rows)
     table = np.stack([steps, returns, steps / 500], axis=1)
     header = "misc/total_timesteps,eprewmean,misc/time_elapsed"
     np.savetxt(directory / "progress.csv", table, delimiter=",", header=header, comments="", fmt="%.6g")
@@ -193,3 +193,14 @@ def test_of_many_methods_the_best_are_shown_at_first(tmp_path):
     page = build([tmp_path], title="Many").read_text()
     assert set(data_of(page)["hidden"]) == {f"method{number:02d}x" for number in range(4)}
     assert [attrs["data-all"] for _, attrs in Elements(page).found if "data-all" in attrs] == ["all", "none"]
+
+
+def test_large_names_and_numbers_make_no_large_page(tmp_path):
+    long = "x" * 100_000
+    arguments = {f"argument{number}": number for number in range(3000)}
+    write_run(tmp_path / "a", long, f"{long}-v1", 0, 1e90, **arguments)
+    write_run(tmp_path / "b", "a2c", f"{long}-v1", 0, -1e-90)
+    config = json.loads((tmp_path / "a/config.json").read_text())
+    (tmp_path / "a/config.json").write_text(json.dumps(config | {"exp_name": long, "host": long, "started": long}))
+    page = build([tmp_path]).read_text()
+    assert len(page) < 200_000 and len(data_of(page)["methods"]) == 2

@@ -14,6 +14,8 @@ from tfbaselines.report.tasks import Task
 # Points of a method's line. All runs together have about MOST_POINTS, each at least FEWEST and at most LONGEST.
 LINE, MOST_POINTS, FEWEST, LONGEST = 150, 30_000, 60, 600
 THRESHOLDS = 150
+# Below this, whole numbers are written without a point.
+WHOLE = 1e12
 # Digits of a number.
 DIGITS = 5
 
@@ -81,4 +83,10 @@ def short(values: np.ndarray) -> list[float | int | None]:
     size = np.abs(np.where(np.isfinite(values) & (values != 0), values, 1.0))
     scale = 10.0 ** (DIGITS - 1 - np.floor(np.log10(size)))
     rounded = np.where(np.isfinite(values), np.round(values * scale) / scale, np.nan)
-    return [None if number != number else int(number) if number.is_integer() else number for number in rounded.tolist()]
+    return [_written(number) for number in rounded.tolist()]
+
+
+def _written(number: float) -> float | int | None:
+    if number != number:
+        return None
+    return int(number) if abs(number) < WHOLE and number.is_integer() else number

@@ -8,6 +8,8 @@ from tfbaselines.plot.results import Run, differing_settings, grouped_by_setting
 
 # A longer list of settings is replaced by a number; the table of arguments has them.
 MOST_SETTINGS, LONGEST = 3, 48
+# Letters of the name of a method or an environment.
+LONGEST_NAME = 100
 
 
 def with_methods(runs: Sequence[Run]) -> list[Run]:
@@ -17,6 +19,7 @@ def with_methods(runs: Sequence[Run]) -> list[Run]:
     plots. Settings are part of the name only where they differ between runs of one environment: tuned ones that differ
     between environments are not.
     """
+    runs = [run._replace(env=run.env[:LONGEST_NAME]) for run in runs]
     several = len({str(run.config.get("alg")) for run in runs}) > 1
     runs = grouped_by_settings([run if run.named else run._replace(group=_method(run, several)) for run in runs])
     names = told_apart({run.group for run in runs})
@@ -27,7 +30,8 @@ def with_methods(runs: Sequence[Run]) -> list[Run]:
     shown = [tuple(settings_shown(run.settings, differing[run.env, run.group])) for run in runs]
     words = _in_few_letters({(run.group, own) for run, own in zip(runs, shown, strict=True)})
     return [
-        run._replace(label=f"{names[run.group]}{words[run.group, own]}") for run, own in zip(runs, shown, strict=True)
+        run._replace(label=f"{names[run.group][-LONGEST_NAME:]}{words[run.group, own]}")
+        for run, own in zip(runs, shown, strict=True)
     ]
 
 

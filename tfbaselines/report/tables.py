@@ -14,6 +14,10 @@ from tfbaselines.report.tasks import Task
 
 # Width and height of the picture of an interval.
 WIDE, HIGH = 150, 22
+# Larger numbers are written with an exponent.
+LARGE = 1e10
+# Arguments that a table has.
+MOST_ARGUMENTS = 200
 # Methods of a matrix.
 MOST_COMPARED = 12
 # Numbers of an axis in the table below curves.
@@ -24,6 +28,8 @@ def number(value: float) -> str:
     """Write a number with about four digits."""
     if not math.isfinite(value):
         return "-"
+    if abs(value) >= LARGE:
+        return f"{value:.4g}"
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"
@@ -157,7 +163,7 @@ def differences(task: Task, colors: Mapping[str, int]) -> str:
     names = sorted({name for own in settings.values() for name in own})
     differing = [name for name in names if len({own.get(name) for own in settings.values()}) > 1]
     rows = []
-    for name in differing:
+    for name in differing[:MOST_ARGUMENTS]:
         cells = [escape(_shortened(own.get(name, "-"))) for own in settings.values()]
         rows.append([f"<code>{escape(_shortened(name.removeprefix('learn.')))}</code>", *cells])
     return table(["argument", *settings], rows) if rows else ""
