@@ -136,8 +136,9 @@ def check(directory, trials, known, sizes):
     found = optuna.load_study(study_name="search", storage=storage).trials
     counted = [one for one in found if one.user_attrs.get("words")]
     assert len(counted) == trials, f"{len(counted)} trials in place of {trials}"
+    # A worker gives a run up that was killed three times before its first checkpoint.
     failed = [one.user_attrs["reason"] for one in counted if one.state.name == "FAIL"]
-    assert not failed, failed
+    assert all("killed too often" in reason or "by SIGKILL 3 times" in reason for reason in failed), failed
     assert all(one.state.is_finished() for one in found)
     assert all(path.read_text() == "end\n" for path in directory.glob("trials/*/ends")), "a run ended twice"
     for path in directory.glob("trials/*/progress.csv"):
@@ -145,7 +146,7 @@ def check(directory, trials, known, sizes):
         head, *rows = [line.split(",") for line in path.read_text().splitlines()]
         steps = [float(row[head.index(column)]) for row in rows]
         assert steps == sorted(set(steps)), f"{path} repeats steps"
-    left = [path for state in ("open", "running", "failed") for path in (directory / "cells" / state).iterdir()]
+    left = [path for state in ("open", "running") for path in (directory / "cells" / state).iterdir()]
     assert not left, left
     states = Counter(one.state.name for one in counted)
     return {"trials": trials, "before arguments": len(found) - len(counted), "runs": len(running), **states}

@@ -134,7 +134,7 @@ def carry_out(directory: Path, settings: Settings, plan: Plan, say: Say, command
     status = 0
     # A trial whose worker was killed at the very end goes on.
     while not status and not trials.finished():
-        status = work(study, plan.jobs, command, say=lambda line: None, guide=trials)
+        status = work(study, plan.jobs, command, say=trials.hear, guide=trials)
     if status:
         say(f"stopped: the same command continues the search in '{directory}'")
         return Found(directory, {}, None, None, status)

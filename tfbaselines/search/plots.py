@@ -101,8 +101,10 @@ def draw_slices(path: str, trials: Sequence[Any], labels: Sequence[str]) -> None
     for axes, label in zip(panels, labels, strict=False):
         own = [trial for trial in shown if label in trial.params]
         values = [trial.params[label] for trial in own]
-        if not _is_numeric(trials, label):
-            values = [str(value) for value in values]
+        if own and not _is_numeric(own, label):
+            choices = own[0].distributions[label].choices
+            values = [choices.index(value) for value in values]
+            axes.set_xticks(range(len(choices)), [str(choice) for choice in choices])
         elif _is_logarithmic(own, label):
             axes.set_xscale("log")
         colors = [trial.number for trial in own]

@@ -117,6 +117,8 @@ class Trials(Guide):
         self._said = self._began
         # Size of each run's log, and time of the last look at it.
         self._seen: dict[str, tuple[int, float]] = {}
+        # Reasons of failed runs by their cells.
+        self._heard: dict[str, str] = {}
 
     def over(self) -> bool:
         """Return True if the time is over."""
@@ -172,7 +174,8 @@ class Trials(Guide):
                     self._add(number, index, found)
                 return
             if state == FAILED:
-                self._fail(number, last_error(directory / OUTPUT) or "a run failed")
+                reason = self._heard.get(cell.name) or last_error(directory / OUTPUT)
+                self._fail(number, reason or "its run was killed too often")
                 return
             if state != DONE:
                 return
@@ -238,6 +241,13 @@ class Trials(Guide):
         if self._end is not None:
             left = min(left, max(0.0, self._end - time.monotonic()))
         return f", about {in_time(left)} left" if ended < self._wanted else ""
+
+    def hear(self, line: str) -> None:
+        """Take a worker's line; keep the reason of a run that failed."""
+        name, failed, reason = line.partition(": failed: ")
+        # The line has the last part of the log directory, which is the cell's name here.
+        if failed:
+            self._heard[name] = reason
 
     def watch(self, cell: Cell, directory: Path) -> bool:
         """Report the evaluations of a trial's first run; return True to end the run."""
