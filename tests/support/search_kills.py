@@ -143,7 +143,8 @@ def check(directory, trials, known, sizes):
     assert all(path.read_text() == "end\n" for path in directory.glob("trials/*/ends")), "a run ended twice"
     for path in directory.glob("trials/*/progress.csv"):
         column = "misc/total_timesteps"
-        head, *rows = [line.split(",") for line in path.read_text().splitlines()]
+        # A run that was killed before its first row has none.
+        head, *rows = [line.split(",") for line in path.read_text().splitlines()] or [[column]]
         steps = [float(row[head.index(column)]) for row in rows]
         assert steps == sorted(set(steps)), f"{path} repeats steps"
     left = [path for state in ("open", "running") for path in (directory / "cells" / state).iterdir()]
