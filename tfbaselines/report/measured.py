@@ -23,6 +23,8 @@ AXES["episodes"] = SHORT_XAXES["episodes"]
 FINAL_SHARE = 0.1
 # A log of fewer rows is replaced by the run's single episodes.
 FEW_ROWS = 10
+# Parts of a run with a rate each.
+PARTS = 20
 # File of `bench table` with a score.
 RESULT, LARGEST_RESULT = "result.json", 2**16
 # Texts from a run's files are cut there.
@@ -148,7 +150,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _rate(run: Run, curves: Mapping[str, Series]) -> str:
-    """Return the median of the logged steps per second, or else steps over time."""
+    """Return the median of the logged steps per second, or else of parts of the run: it may have been paused."""
     found = None
     try:
         found = series(run, AXES["steps"], RATES)
@@ -157,9 +159,13 @@ def _rate(run: Run, curves: Mapping[str, Series]) -> str:
         found = None
     if found is not None:
         return f"{np.median(found.y):,.0f}"
-    if "time" in curves and "steps" in curves and curves["time"].x[-1] > 0:
-        return f"{curves['steps'].x[-1] / (60 * curves['time'].x[-1]):,.0f}"
-    return ""
+    if "time" not in curves or "steps" not in curves:
+        return ""
+    count = min(len(curves["time"].x), len(curves["steps"].x))
+    places = np.linspace(0, count - 1, min(count, PARTS + 1)).astype(int)
+    seconds, steps = 60 * np.diff(curves["time"].x[places]), np.diff(curves["steps"].x[places])
+    rates = steps[seconds > 0] / seconds[seconds > 0]
+    return f"{np.median(rates):,.0f}" if len(rates) else ""
 
 
 def find_videos(run: Run) -> list[Path]:
