@@ -54,6 +54,10 @@ def replacing(path: str | os.PathLike, kind: str = "", **options: Any) -> Iterat
             file.flush()
             os.fsync(file.fileno())
         os.replace(scratch, path)
+    except OSError as error:
+        # Errors of a full disk do not name the file.
+        error.filename = error.filename or os.fspath(path)
+        raise
     finally:
         scratch.unlink(missing_ok=True)
 

@@ -196,8 +196,13 @@ def test_a_full_disk_stops_the_worker_and_fails_no_cell(study, monkeypatch, caps
     monkeypatch.setattr(worker.work, "__defaults__", (1, worker.run_command, *worker.work.__defaults__[2:]))
     assert main(["work", str(study.directory)]) == 2
     err = capsys.readouterr().err
-    assert "no space left on device" in err and err.count("\n") == 1
+    assert f"'{study.directory}': no space left on device" in err and err.count("\n") == 1
     assert counts(study) == [6, 0, 0, 0]
+    # It may be full before the first cell.
+    monkeypatch.setattr(os, "fsync", full)
+    assert main(["work", str(study.directory)]) == 2
+    err = capsys.readouterr().err
+    assert "no space left on device" in err and err.count("\n") == 1 and counts(study) == [6, 0, 0, 0]
 
 
 def test_the_run_of_a_dead_worker_is_left_alone_while_it_saves(study):

@@ -56,13 +56,13 @@ def cell_of(document: Any) -> Cell:
     words = document.get("words") if isinstance(document, dict) else None
     if not isinstance(words, dict):
         raise UsageError("it does not describe a cell")
-    fields = [document.get(name) for name in ("name", "group", "directory")]
-    if not all(isinstance(text, str) for text in (*fields, *words.keys(), *words.values())):
+    name, group, directory = (document.get(key) for key in ("name", "group", "directory"))
+    if not all(isinstance(text, str) for text in (name, group, directory, *words.keys(), *words.values())):
         raise UsageError("it does not describe a cell: its entries are not texts")
-    place = PurePosixPath(fields[2])
-    if place.is_absolute() or ".." in place.parts or not place.parts or "\\" in fields[2] or "/" in fields[0]:
-        raise UsageError(f"its directory {fields[2]!r:.200} is not inside of the study")
-    return Cell(*fields, words)
+    place = PurePosixPath(directory)
+    if place.is_absolute() or ".." in place.parts or not place.parts or "\\" in directory or "/" in name:
+        raise UsageError(f"its directory {directory!r:.200} is not inside of the study")
+    return Cell(name, group, directory, words)
 
 
 def combinations(

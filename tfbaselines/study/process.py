@@ -81,7 +81,8 @@ class _PassedOn(StopSignals):
 
 
 def _end_with(parent: int) -> None:
-    _libc.prctl(SIGNAL_AT_DEATH, signal.SIGTERM)
+    if _libc is not None:
+        _libc.prctl(SIGNAL_AT_DEATH, signal.SIGTERM)
     if os.getppid() != parent:
         # The parent died before the line above.
         os._exit(128 + signal.SIGTERM)

@@ -3,7 +3,7 @@
 import statistics
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tfbaselines.errors import printable
@@ -29,9 +29,8 @@ class Running(NamedTuple):
     @property
     def left(self) -> float | None:
         """Seconds to its end at the rate so far."""
-        if self.total is None or self.measured.rate is None:
-            return None
-        return max(0.0, self.total - self.measured.steps) / self.measured.rate
+        steps, rate = self.measured.steps, self.measured.rate
+        return None if self.total is None or steps is None or rate is None else max(0.0, self.total - steps) / rate
 
 
 class View(NamedTuple):
@@ -51,7 +50,7 @@ class View(NamedTuple):
             if measured.seconds is not None:
                 seconds[cell.group].append(measured.seconds)
         for one in self.running:
-            if one.left is not None:
+            if one.left is not None and one.measured.seconds is not None:
                 seconds[one.cell.group].append(one.measured.seconds + one.left)
         if not seconds or not self.running:
             return None if self.running or self.open else 0.0
@@ -97,13 +96,10 @@ def text(study: Study) -> str:
     left = "" if not (now.running or now.open) else f"; {_left(now)}"
     lines = [f"{study.directory}: {sum(now.counts.values())} cells, {counts}{left}"]
     if now.running:
-        rows = [("running", "steps", "of", "steps/s", "return", "left", "worker")]
-        rows += [_running_row(one) for one in now.running]
-        lines += ["", *_table(rows)]
+        head = ("running", "steps", "of", "steps/s", "return", "left", "worker")
+        lines += ["", *_table([head, *map(_running_row, now.running)])]
     if now.done:
-        rows = [("group", "done", "steps/s", "return", "time of a run")]
-        rows += list(_group_rows(now))
-        lines += ["", *_table(rows)]
+        lines += ["", *_table([("group", "done", "steps/s", "return", "time of a run"), *_group_rows(now)])]
     if now.failed:
         lines += ["", "failed (study retry opens them again)"]
         lines += [f"{cell.label}: {reason}" for cell, reason in now.failed]
@@ -158,7 +154,7 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for first, *others in rows:
