@@ -56,7 +56,8 @@ def replacing(path: str | os.PathLike, kind: str = "", **options: Any) -> Iterat
         os.replace(scratch, path)
     except OSError as error:
         # Errors of a full disk do not name the file.
-        error.filename = error.filename or os.fspath(path)
+        if error.errno is not None and error.filename is None:
+            error.filename = os.fspath(path)
         raise
     finally:
         scratch.unlink(missing_ok=True)
