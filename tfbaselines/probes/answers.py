@@ -18,7 +18,7 @@ from tfbaselines.envs.probing import (
 )
 
 # Sampled actions at an observation, and the share of them that must be right.
-SAMPLES, RIGHT = 64, 0.7
+SAMPLES, RIGHT = 512, 0.7
 # Least distance between the continuous actions for two cues; 1 is best.
 APART = 0.4
 # Largest distance of a continuous action from the best one.
@@ -28,10 +28,11 @@ UNBOUNDED = 5.0
 
 
 class Answer(NamedTuple):
-    """Whether a model's answer is right, and the answer in words."""
+    """Whether a model's answer is right, the answer in words, and how near it is to the right one, which is 1."""
 
     right: bool
     words: str
+    score: float
 
 
 def _values(model: Any, env: ProbeEnv, *numbers: float) -> list[float]:
@@ -56,20 +57,20 @@ def _actions(model: Any, env: ProbeEnv, numbers: tuple[float, ...]) -> np.ndarra
 def constant(model: Any, env: ProbeEnv) -> Answer:
     """Judge the value of a constant reward of 1."""
     (value,) = _values(model, env, 0.0)
-    return Answer(abs(value - 1.0) < 0.4, f"value {value:.2f}, the answer is 1")
+    return Answer(abs(value - 1.0) < 0.4, f"value {value:.2f}, the answer is 1", 1.0 - abs(value - 1.0))
 
 
 def observation(model: Any, env: ProbeEnv) -> Answer:
     """Judge the values of two observations, -1 and 1."""
     low, high = _values(model, env, -1.0, 1.0)
-    return Answer(high - low > 1.0, f"values {low:.2f} and {high:.2f}, the answers are -1 and 1")
+    return Answer(high - low > 1.0, f"values {low:.2f} and {high:.2f}, the answers are -1 and 1", (high - low) / 2)
 
 
 def later(model: Any, env: ProbeEnv) -> Answer:
     """Judge the value of a reward that comes two steps later."""
     first, last = _values(model, env, -1.0, 1.0)
     words = f"values {first:.2f} of the first and {last:.2f} of the last step, the answers are gamma squared and 1"
-    return Answer(0.45 < first < UNBOUNDED and last > 0.45, words)
+    return Answer(0.45 < first < UNBOUNDED and last > 0.45, words, first)
 
 
 def action(model: Any, env: ProbeEnv) -> Answer:
@@ -93,10 +94,10 @@ def _judged(env: ProbeEnv, found: list[tuple[np.ndarray, float]]) -> Answer:
         words = f"actions {', '.join(f'{mean:.2f}' for mean in means)}, the answers are "
         words += ", ".join(f"{cue / 2:g}" for _, cue in found)
         if len(means) == 1:
-            return Answer(abs(means[0] - 0.5) < OFF, words)
-        return Answer(means[1] - means[0] > APART, words)
+            return Answer(abs(means[0] - 0.5) < OFF, words, 1.0 - abs(means[0] - 0.5))
+        return Answer(means[1] - means[0] > APART, words, means[1] - means[0])
     shares = [float(np.mean([env.right(one, cue) for one in actions])) for actions, cue in found]
-    return Answer(min(shares) >= RIGHT, f"{min(shares):.0%} of the sampled actions are right")
+    return Answer(min(shares) >= RIGHT, f"{min(shares):.0%} of the sampled actions are right", min(shares))
 
 
 class Question(NamedTuple):

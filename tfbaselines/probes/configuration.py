@@ -22,17 +22,28 @@ ROLLOUT_STEPS, REPLAY_STEPS = 30_000, 4_000
 JUDGED = 40
 # Variation of actions below which there is no exploration.
 UNEXPLORED = 0.01
+# Progress of a wrong answer that shows slow learning.
+NEARER = 0.06
 # Largest number of environments in a trial.
 MOST_ENVS = 16
 
 
 class Outcome(NamedTuple):
-    """Result of a trial: whether the answer was right in the end, the answer, steps, and variation of actions."""
+    """Result of a trial.
+
+    Attributes:
+        right: the answer was right in the end.
+        words: the answer.
+        steps: environment steps until then.
+        varied: variation of the actions for one observation; None for few steps.
+        nearer: a wrong answer was nearer to the right one in the end than at first.
+    """
 
     right: bool
     words: str
     steps: int
     varied: float | None
+    nearer: bool = False
 
 
 class Trials:
@@ -74,14 +85,11 @@ class Trials:
             return True if latest[-1][0].right else None
 
         watch = self._train(make, judge, changes or {})
-        answer, steps = latest[-1] if latest else (answers.Answer(False, "it learned nothing in the time"), 0)
+        answer, steps = latest[-1] if latest else (answers.Answer(False, "it learned nothing in the time", 0.0), 0)
         words = watch.failure or answer.words
-        outcome = Outcome(
-            answer.right and not watch.failure,
-            words,
-            steps,
-            answers.exploration(max(envs, key=lambda env: len(env.taken))),
-        )
+        nearer = bool(latest) and answer.score - latest[0][0].score > NEARER and not watch.failure
+        varied = answers.exploration(max(envs, key=lambda env: len(env.taken)))
+        outcome = Outcome(answer.right and not watch.failure, words, steps, varied, nearer)
         if changes is None:
             self.outcomes[question.rule] = outcome
         return outcome

@@ -16,6 +16,8 @@ from tfbaselines.probes.signs import Sign, number
 FEW_LEFT, MANY = 0.95, 0.7
 # Share of the range of actions below which a standard deviation is small.
 SMALL, TINY = 0.05, 0.01
+# Deviation of a policy without randomness of its own, in float32.
+NOTHING = 5e-7
 # Observations that are examined at once.
 MOST_ROWS = 512
 
@@ -75,7 +77,7 @@ def spread(policy: BasePolicy, actor: Any, obs: np.ndarray, samples: int = 64) -
 
 def deviation_signs(share: np.ndarray | None) -> Iterator[Sign]:
     """Judge the deviation of a fresh policy's actions; 0 is a policy without randomness of its own."""
-    if share is None or not share.any():
+    if share is None or share.max() < NOTHING:
         return
     if share.max() < SMALL:
         certainty = 0.95 if share.max() < TINY else 0.75
@@ -84,7 +86,7 @@ def deviation_signs(share: np.ndarray | None) -> Iterator[Sign]:
 
 def spread_signs(share: np.ndarray | None) -> Iterator[Sign]:
     """Judge the deviation of a trained policy's actions."""
-    if share is not None and share.any() and share.max() < 0.003:
+    if share is not None and NOTHING <= share.max() < 0.003:
         yield Sign("no_spread", f"{share.max():.2g} of half the range", 0.55)
 
 

@@ -116,7 +116,7 @@ def copies(patient: Patient, end: float) -> Iterator[Sign]:
 
 
 def acting(patient: Patient, end: float) -> Iterator[Sign]:
-    """Judge the trained policy and a fresh one over observations of the environment."""
+    """Judge the trained policy over observations of the environment."""
     env = patient.vector()
     try:
         model = patient.model(env)
@@ -131,10 +131,21 @@ def acting(patient: Patient, end: float) -> Iterator[Sign]:
             return
         yield from policy.unit_signs(policy.units(model.policy, chosen), fresh=False)
         yield from policy.spread_signs(policy.spread(model.policy, model.actor, chosen))
+    finally:
+        env.close()
+
+
+def beginning(patient: Patient, end: float) -> Iterator[Sign]:
+    """Judge the policy before training over observations of random steps."""
+    env = patient.vector()
+    try:
         fresh = patient.fresh(env)
         fresh.actor.refresh()
-        yield from policy.unit_signs(policy.units(fresh.policy, chosen), fresh=True)
-        yield from policy.deviation_signs(policy.spread(fresh.policy, fresh.actor, chosen))
+        obs = _compared(env)
+        if obs is None or fresh.policy.recurrent:
+            return
+        yield from policy.unit_signs(policy.units(fresh.policy, obs), fresh=True)
+        yield from policy.deviation_signs(policy.spread(fresh.policy, fresh.actor, obs))
     finally:
         env.close()
 
@@ -182,7 +193,7 @@ def configured(patient: Patient, end: float) -> Iterator[Sign]:
     recurrent = "lstm" in str(patient.config["network"]) or bool(patient.config["learn"].get("memory_size"))
     known = differences(patient.config)[:MOST_TRIED]
     for question, outcome in configuration.first_failure(trials, end, recurrent):
-        yield Sign(question.rule, outcome.words, 0.65)
+        yield Sign(question.rule, outcome.words, 0.4 if outcome.nearer else 0.65)
         for difference, better in configuration.culprits(trials, question, known, end):
             patient.culprit = difference.name
             yield configuration.culprit_sign(question, outcome, difference, better)
@@ -226,6 +237,7 @@ PROBES = (
     Probe("wrappers", around, 20),
     Probe("copies and normalization", copies, 20),
     Probe("policy", acting, 40),
+    Probe("first policy", beginning, 20),
     Probe("learner", learning, 50),
     Probe("configuration", configured, 150),
     Probe("fixed batch", fixed_batch, 40),

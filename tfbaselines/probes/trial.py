@@ -28,6 +28,8 @@ REPLACED: dict[str, Any] = {
     "max_episodes": 0,
     "seconds": 0,
 }
+# Largest number of steps in an update of a trial whose episodes have a few steps.
+STEPS_OF_EPOCH = 500
 # Steps before learning starts, which are shortened so that a trial is short.
 WAITING = ("learning_starts", "start_steps", "update_after", "replay_start", "buffer_init_steps")
 WAITED = 200
@@ -70,6 +72,9 @@ def arguments(algorithm: Algorithm, learn: Mapping[str, Any], steps: int, shorte
             value = kept.get(name, own[name].default if name in own else None)
             if value is not None and value > least:
                 kept[name] = least
+    if "train_v_iters" in own:
+        # Spinning Up's epochs have one rollout of thousands of steps.
+        kept["steps_per_epoch"] = min(kept.get("steps_per_epoch") or STEPS_OF_EPOCH, STEPS_OF_EPOCH)
     interval = kept.get("target_network_update_freq", 0)
     total = kept.get("total_timesteps") or learn.get("total_timesteps")
     if "target_network_update_freq" in own and total and interval <= 0.25 * total:
