@@ -1,6 +1,7 @@
 """A policy for numpy alone: policy.npz, and policy.py, a module of a hundred lines that computes with it."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +55,15 @@ def _answer(policy: numpy_policy.Policy, inputs: Answers) -> dict[str, np.ndarra
     return {ACTIONS: actions} if states is None else {ACTIONS: actions, NEW_STATES: states}
 
 
-def check(out: Path) -> float:
-    """Return the largest difference over the test vectors; this package's module reads the arrays."""
+def load(out: Path) -> Callable[[Answers], Answers]:
+    """Return the function of an exported policy; this package's module reads the arrays."""
     policy = numpy_policy.load(out / ARRAYS)
-    return largest_difference(out, lambda inputs: answers(policy, inputs))
+    return lambda inputs: answers(policy, inputs)
+
+
+def check(out: Path) -> float:
+    """Return the largest difference over the test vectors."""
+    return largest_difference(out, load(out))
 
 
 def usage(card: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 /* Act on test vectors: compare the actions with those expected, and measure the time of one action.
 
-   node check.js [vectors.bin [weights.js]]: a row of vectors.bin has float32 numbers: observation, mask, state, noise
+   node check.js [vectors.bin [weights.js [REPEATS]]]: a row of vectors.bin has float32 numbers: observation, mask, state, noise
    (what the policy has of them), then the expected action and new state. */
 "use strict";
 
@@ -9,6 +9,7 @@ const path = require("path");
 const { Policy } = require("./policy.js");
 
 const [, , vectors = path.join(__dirname, "vectors.bin"), weights = path.join(__dirname, "weights.js")] = process.argv;
+const repeats = +(process.argv[4] || 1);
 const text = fs.readFileSync(weights, "utf8");
 const data = JSON.parse(text.slice(text.indexOf("{"), text.lastIndexOf("}") + 1));
 const { program, sampled } = data;
@@ -33,7 +34,8 @@ for (let k = 0; k < count; k++) {
   const observation = Object.fromEntries(observed.map(({ part, size }) => [part, next(size)]));
   const [before, noise, action, after] = others.map(next);
   const start = performance.now();
-  const found = policy.act(observation, before, sampled ? noise : null);
+  let found;
+  for (let repeat = 0; repeat < repeats; repeat++) found = policy.act(observation, before, sampled ? noise : null);
   milliseconds += performance.now() - start;
   const pairs = [[[found.action].flat(), action], [found.state || [], after]];
   for (const [numbers, expected] of pairs)
@@ -43,6 +45,6 @@ for (let k = 0; k < count; k++) {
     });
 }
 console.log(
-  `${count} vectors, largest difference ${most}, ${((1000 * milliseconds) / count).toFixed(3)} microseconds an action`
+  `${count} vectors, largest difference ${most}, ${((1000 * milliseconds) / count / repeats).toFixed(3)} microseconds an action`
 );
 process.exit(most <= 1e-5 ? 0 : 1);
