@@ -6,11 +6,13 @@ import sys
 
 import described
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from tfbaselines.errors import UsageError
 from tfbaselines.export import check, export, numpy_policy
+from tfbaselines.export.description import describe
 from tfbaselines.export.description import described as described_by
 from tfbaselines.export.numpy_target import answers
 from tfbaselines.export.vectors import compare
@@ -129,3 +131,17 @@ def test_numbers_that_differ_are_announced(capsys):
     options.outputs["actions"][0] += 1e-3
     described_by(model, options)
     assert "actions of the export, which computes in float32, differ by up to 0.001" in capsys.readouterr().err
+
+
+def test_statistics_of_environments():
+    """VecNormalize's statistics are a part of the export, which takes raw observations."""
+    model = PolicyModel(described.POLICIES["squashed"]())
+    rng = np.random.default_rng(0)
+    statistics = {"mean": rng.normal(size=3), "var": rng.uniform(0.1, 2, 3), "count": 10.0}
+    normalization = {"ob": statistics, "ret": None, "epsilon": 1e-8, "clipob": 1.5, "cliprew": 10.0}
+    model.observations.restore(model.observations.state(), normalization)
+    options = described.options(model)
+    policy = numpy_policy.Policy(*describe(model.policy, model.observations.normalization, options.interface))
+    assert compare(answers(policy, options.inputs), options.outputs) < 1e-5
+    raw = numpy_policy.Policy(*describe(model.policy, {}, options.interface))
+    assert compare(answers(raw, options.inputs), options.outputs) > 1e-2
