@@ -14,6 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.export.speed import HEAD as SPEED_HEAD
+from tests.export.speed import markdown, measured
 from tfbaselines.errors import UsageError
 from tfbaselines.evaluate import load
 from tfbaselines.export import TARGETS, check, target
@@ -104,12 +106,6 @@ def int8_rows(models, place: Path):
             ]
 
 
-def markdown(head: list[str], rows: list[list[str]]) -> str:
-    """Format a table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def main(argv: list[str] | None = None) -> int:
     """Train, export, check, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -149,6 +145,9 @@ def table(names: list[str], targets: list[str], runs: Path, place: Path) -> str:
         HEAD,
         markdown(["policy", *targets], rows),
     ]
+    if "ppo2" in models:
+        text = "One action of ppo2 on LunarLander-v3, 2 layers of 64 units, one observation a call:"
+        parts += [text, markdown(SPEED_HEAD, measured(models["ppo2"], targets, place / "speed"))]
     if "litert" in targets:
         head = ["policy", "return of the model", "return of the export", "difference"]
         parts += ["LiteRT with int8, 20 episodes each:", markdown(head, list(int8_rows(models, place / "int8")))]
