@@ -1,4 +1,4 @@
-"""A policy for numpy alone: policy.npz, and policy.py, a module of a hundred lines that computes with it."""
+"""A policy for numpy alone: policy.npz, and policy.py, a short module that computes with it."""
 
 import json
 from collections.abc import Callable
