@@ -1,5 +1,6 @@
 """The state of a study in a terminal: progress, rates, latest returns, time left."""
 
+import glob
 import statistics
 import time
 from collections import Counter, defaultdict
@@ -11,7 +12,7 @@ from tfbaselines.files import read_document
 from tfbaselines.study.cells import Cell
 from tfbaselines.study.measures import Measured, measure, total_steps
 from tfbaselines.study.process import last_error
-from tfbaselines.study.store import BY, DONE, FAILED, LARGEST, OPEN, OUTPUT, RUNNING, STATES, WORKERS, Study
+from tfbaselines.study.store import BY, DONE, FAILED, LARGEST, OPEN, OUTPUT, RUNNING, STATES, WORKERS, Member, Study
 
 # Seconds between two views of `--watch`.
 EVERY = 2.0
@@ -76,17 +77,15 @@ def view(study: Study) -> View:
 
 def _worker(study: Study, cell: Cell) -> str:
     """Name the machine and process of a cell's worker."""
-    for path in (study.queue / RUNNING).glob(f"{_literal(cell.name)}{BY}*"):
+    for path in (study.queue / RUNNING).glob(f"{glob.escape(cell.name)}{BY}*"):
+        worker = path.name.rpartition(BY)[2]
         try:
-            known = read_document(study.queue / WORKERS / path.name.rpartition(BY)[2], LARGEST)
-            return f"{known['host']} {known['process'][0]}"
+            known = read_document(study.queue / WORKERS / worker, LARGEST)
+            dead = "" if Member(study).lives(worker) else " (dead: study work resumes it)"
+            return f"{known['host']} {known['process'][0]}{dead}"
         except (OSError, ValueError, KeyError, TypeError, IndexError):
-            return "its worker is dead"
+            return "unknown"
     return "-"
-
-
-def _literal(text: str) -> str:
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in text)
 
 
 def text(study: Study) -> str:

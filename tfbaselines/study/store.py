@@ -242,6 +242,8 @@ class Member:
         for name, worker in self.others():
             path = self.study.queue / RUNNING / f"{name}{BY}{worker}"
             if name not in avoid and not self.lives(worker) and (claim := self._take(path, name)):
+                if worker not in {other for _, other in self.others()}:
+                    (self.study.queue / WORKERS / worker).unlink(missing_ok=True)
                 return claim
         return None
 
