@@ -162,3 +162,13 @@ def test_rules_become_findings():
         found = finding(Sign(name, "1", 0.5), "logs/x", "CartPole-v1")
         assert found.rule == name
         assert "{" not in found.check + found.remedy
+
+
+def test_rewards_that_come_with_ends_are_neither_late_nor_turned():
+    """As those of InvertedPendulum, 1 until an end, and MountainCarContinuous, costs until the goal is found."""
+    ends = [[environment.Effect(0.0, np.inf), environment.Effect(0.0, 3.0), environment.Effect(0.0, 1.0)]]
+    assert not list(environment.effect_signs(ends, []))
+    late = [[environment.Effect(0.0, 1.0)] * 3]
+    assert [sign.rule for sign in environment.effect_signs(late, [])] == ["reward_delay"]
+    costs = walk(Mass("negative", length=20), at_random(Mass("negative").action_space), 300)
+    assert not list(environment.reward_signs(costs, 90.0, 20))

@@ -80,7 +80,9 @@ def reward_signs(walk: Walk, threshold: float | None, limit: int | None) -> Iter
         limit: most steps in an episode; None if there is no limit.
     """
     rewards = walk.rewards
-    if threshold is not None and threshold > 0 and (rewards <= 0).all() and (rewards < 0).any():
+    # An end may bring the first reward above 0, so some must have been seen.
+    ended = int(walk.terminated.sum()) >= 5
+    if ended and threshold is not None and threshold > 0 and (rewards <= 0).all() and (rewards < 0).any():
         value = f"never above 0, but the registry's solved return is {number(threshold)}"
         yield Sign("reward_sign", value, 0.93)
     elif (rewards < 0).all() and np.ptp(rewards) == 0 and len(walk.lengths) > 4:
@@ -169,12 +171,13 @@ def effect_signs(effects: Sequence[Sequence[Effect]], equal: Sequence[tuple[int,
     if equal:
         shown = ", ".join(f"{i} and {j}" for i, j in equal[:4])
         yield Sign("equal_actions", f"the same for the actions {shown}", 0.4)
-    obs, reward = (min(getattr(one, name) for one in every) for name in ("obs", "reward"))
+    obs = min(one.obs for one in every)
     if 1 <= obs < np.inf:
         yield Sign("late_effect", f"an action shows {obs:.0f} step later at the earliest", 0.5)
-    if 1 <= reward < np.inf and reward > obs:
-        value = f"rewards change {reward - obs:.0f} step later than observations do"
-        yield Sign("reward_delay", value, 0.85)
+    # Rewards that change at ends alone come later in some cases; late rewards come later in each.
+    later = {one.reward - one.obs for one in every if np.isfinite(one.obs)}
+    if len(later) == 1 and 1 <= min(later) < np.inf:
+        yield Sign("reward_delay", f"rewards change {min(later):.0f} step later than observations do", 0.85)
 
 
 def bounds_signs(env: gymnasium.Env) -> Iterator[Sign]:

@@ -32,6 +32,7 @@ class Record:
         still: updates in which the network moved, and the target network did not.
         counted: updates in which the network moved.
         steps: gradient steps.
+        by_gradients: an optimizer with a learning rate takes the steps; evolution and natural gradients have none.
         drawn: different transitions in DRAWN draws from the replay, and transitions that it holds; None without one.
 
     Args:
@@ -55,6 +56,7 @@ class Record:
         self.still = 0
         self.counted = 0
         self.steps = 0
+        self.by_gradients = False
         self.drawn: tuple[int, int] | None = None
 
     def __call__(self, run: Any) -> bool | None:
@@ -87,6 +89,7 @@ class Record:
             [phase.rule for phase in run.model.update.phases] if hasattr(run.model, "update") else [run.model.optimizer]
         )
         counts = [int(rule.iterations) for rule in rules if hasattr(rule, "iterations")]
+        self.by_gradients = bool(counts)
         steps = max(counts, default=self._steps + 1)
         taken, self._steps = steps - self._steps, steps
         return max(1, taken)
@@ -148,15 +151,8 @@ def learner_signs(record: Record) -> Iterator[Sign]:
             yield Sign("no_update", "no parameter moved in the trial", 0.9)
         return
     moved = np.nanmedian(np.array(record.moved), axis=0)
-    typical = float(np.median(moved))
-    if typical < SMALL:
-        yield Sign(
-            "small_steps", f"{number(typical)} of their size in a gradient step", 0.93 if typical < TINY else 0.8
-        )
-    elif typical > LARGE:
-        yield Sign(
-            "large_steps", f"{number(typical)} of their size in a gradient step", 0.93 if typical > HUGE else 0.8
-        )
+    if record.by_gradients:
+        yield from _step_signs(float(np.median(moved)))
     frozen = int((np.array(record.moved).max(0) == 0).sum())
     if frozen:
         yield Sign("frozen_weights", f"{frozen} of {len(moved)} arrays never move", 0.5)
@@ -166,6 +162,14 @@ def learner_signs(record: Record) -> Iterator[Sign]:
         different, drawn = record.drawn
         if different < 0.05 * drawn or drawn < 8:
             yield Sign("replay", f"{different} different transitions in {DRAWN} draws, of {drawn} that it holds", 0.95)
+
+
+def _step_signs(typical: float) -> Iterator[Sign]:
+    value = f"{number(typical)} of their size in a gradient step"
+    if typical < SMALL:
+        yield Sign("small_steps", value, 0.93 if typical < TINY else 0.8)
+    elif typical > LARGE:
+        yield Sign("large_steps", value, 0.93 if typical > HUGE else 0.8)
 
 
 def _policy_signs(record: Record) -> Iterator[Sign]:
