@@ -69,7 +69,7 @@ observations of the environment. Differences of numbers above 1 are divided by t
 # Cases that are exported a second time, with sampled actions.
 SAMPLED = ("ppo2", "sac", "ppo1", "ppo2, MultiDiscrete", "ppo2, MultiBinary", "deepq")
 # Cases that are exported with int8 weights, for their returns.
-INT8 = ("deepq", "qlearning", "bc", "td3", "ppo2, images (Pong)")
+INT8 = ("ppo", "trpo", "bc", "deepq", "td3", "qlearning", "ppo2, images (Pong)")
 
 
 def trained(flags: str, place: Path):

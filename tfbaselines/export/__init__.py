@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown
+from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown, warn
 from tfbaselines.files import replace_directory
 from tfbaselines.loading import load_tensorflow
 
@@ -38,6 +38,9 @@ TARGETS = {
 # Numbers of a target's float32 policy differ at most this much from those of the model; other precisions are judged by
 # their returns.
 TOLERANCE = 1e-5
+
+# Part of the mean return that other precisions may lose without a warning.
+ACCEPTED_LOSS = 0.05
 
 # Files of an export, one of which a directory must have to be replaced.
 CARD, SAVED_MODEL = "export.json", "saved_model.pb"
@@ -91,12 +94,19 @@ def export(
     try:
         written.write(model, work, options)
         returns = None if precision == "float32" else returns_of_export(model, written.load(work), options, SEED)
+        if returns:
+            _warn_of_loss(precision, sum(returns) / len(returns), sum(options.returns) / len(options.returns))
         write_card(model, work, options, written, returns)
         # The scratch directory is private, an export is not.
         work.chmod(0o777 & ~_umask())
         replace_directory(out, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _warn_of_loss(precision: str, mean: float, expected: float) -> None:
+    if mean < expected - ACCEPTED_LOSS * abs(expected):
+        warn(f"the mean return of the {precision} policy is {mean:.4g}, and {expected:.4g} with float32")
 
 
 def check(directory: str | os.PathLike) -> tuple[float, float | None]:

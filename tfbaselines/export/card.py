@@ -18,6 +18,8 @@ from tfbaselines.files import read_document
 FORMAT = "tfbaselines-export-1"
 README = "README.md"
 LARGEST_CARD = 2**22
+# What a check reads of a card.
+NEEDED = {"target", "files", "tolerance"}
 
 
 def write_card(model: Any, out: Path, options: Options, target: ModuleType, returns: list[float] | None = None) -> None:
@@ -116,7 +118,7 @@ def read_card(out: Path) -> dict[str, Any]:
     if not (out / CARD).is_file():
         raise UsageError(f"directory='{out}' is not valid: an export, with a file {CARD}")
     card = read_document(out / CARD, LARGEST_CARD)
-    if not isinstance(card, dict) or card.get("format") != FORMAT:
+    if not isinstance(card, dict) or card.get("format") != FORMAT or not card.keys() >= NEEDED:
         raise UsageError(f"'{out / CARD}' is not the card of an export")
     changed = [name for name, digest in card["files"].items() if not _is(out / name, digest)]
     if changed:

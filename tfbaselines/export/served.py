@@ -49,8 +49,10 @@ class ServedPolicy(tf.Module):
     def function(self, outputs: Outputs) -> Any:
         """Return the concrete function of the inputs; `outputs` chooses from actions, values and new_states."""
         function = compiled(lambda **inputs: outputs(self._act(inputs))).get_concrete_function(**self._specs)
-        # An attribute of the module, so that a SavedModel has the variables, and of Keras's layers nothing else.
-        self.tracked = list(function.graph.variables)
+        # A SavedModel tracks attributes of the module: the variables, without Keras's layers. The graph's order is
+        # arbitrary.
+        place = {id(tensor): number for number, tensor in enumerate(function.captured_inputs)}
+        self.tracked = sorted(function.graph.variables, key=lambda variable: place[id(variable.handle)])
         return function
 
     def positional(self, outputs: Outputs) -> Any:
