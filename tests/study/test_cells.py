@@ -91,6 +91,18 @@ def test_mistakes_are_one_line_and_nothing_is_written(tmp_path, monkeypatch, cap
     assert [path.name for path in tmp_path.iterdir()] == ["f.yaml"]
 
 
+def test_a_module_needs_trust(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(tmp_path)
+    own = "import gymnasium\ngymnasium.register('Own-v0', 'gymnasium.envs.classic_control:CartPoleEnv')\n"
+    (tmp_path / "own_module_of_studies.py").write_text(own)
+    directory = str(tmp_path / "s")
+    assert main(["new", directory, "--alg", "ppo2", "--env", "own_module_of_studies:Own-v0"]) == 0
+    assert capsys.readouterr().out.endswith("--jobs 2 --trust\n")
+    for words in (["work", directory], ["submit", directory, "--dask"]):
+        assert main(words) == 2
+        assert "'ppo2-Own-v0-s0' has --env=own_module_of_studies:Own-v0" in capsys.readouterr().err
+
+
 def test_tensorflow_is_not_loaded(tmp_path):
     code = "import sys; from tfbaselines.study.__main__ import main; import tfbaselines.study.worker\n"
     code += f"assert main(['new', {str(tmp_path / 's')!r}, '--alg', 'ppo2', '--env', 'CartPole-v1', '--tuned']) == 0\n"

@@ -67,6 +67,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _new(args: argparse.Namespace) -> int:
+    from tfbaselines.cli.stored import needs_trust
     from tfbaselines.study.cells import combinations, read_study_file, split_settings
     from tfbaselines.study.store import Study
 
@@ -83,8 +84,8 @@ def _new(args: argparse.Namespace) -> int:
     cells = combinations(**{"seeds": 1, **flags})
     Study.create(args.dir, cells)
     groups = len({cell.group for cell in cells})
-    directory = shlex.quote(args.dir)
-    print(f"{len(cells)} cells in {groups} groups\nrun them:  {PROG} work {directory} --jobs 2")
+    trusted = " --trust" if any(needs_trust(cell.words) for cell in cells) else ""
+    print(f"{len(cells)} cells in {groups} groups\nrun them:  {PROG} work {shlex.quote(args.dir)} --jobs 2{trusted}")
     return 0
 
 
