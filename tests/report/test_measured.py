@@ -107,5 +107,8 @@ def test_sentences_say_how_many_seeds_would_do():
     apart = {"a": np.arange(5.0, 10)[:, None], "b": np.arange(5.0)[:, None]}
     ((text, told),) = sentences(pairs_of(apart))
     assert told and text.startswith("a is better than b")
+    on_many_tasks = {"a": np.arange(2.0, 12)[None], "b": np.arange(1.0, 11)[None]}
+    ((text, told),) = sentences(pairs_of(on_many_tasks))
+    assert told and "p = 0.00" in text
     many = {str(number): np.array([[float(number)]]) for number in range(4)}
     assert sentences(pairs_of(many)) == [("One seed each cannot tell any two methods apart; about 6 can.", False)]

@@ -67,7 +67,8 @@ def test_as_many_seeds_as_estimated_find_the_difference_four_times_in_five():
     rng = np.random.default_rng(0)
     shift = 1.2
     probability = statistics.probability_of_improvement(rng.normal(shift, 1, (1000, 1)), rng.normal(size=(1000, 1)))
-    count = statistics.seeds_needed(float(probability))
-    draws = [(rng.normal(shift, 1, (count, 1)), rng.normal(size=(count, 1))) for _ in range(100)]
-    found = np.mean([statistics.p_value(*draw) < statistics.ALPHA for draw in draws])
-    assert found == pytest.approx(statistics.POWER, abs=0.1), count
+    for tasks in (1, 2):
+        count = statistics.seeds_needed(float(probability), tasks)
+        draws = [(rng.normal(shift, 1, (count, tasks)), rng.normal(size=(count, tasks))) for _ in range(100)]
+        found = np.mean([statistics.p_value(*draw) < statistics.ALPHA for draw in draws])
+        assert found == pytest.approx(statistics.POWER, abs=0.1), (count, tasks)

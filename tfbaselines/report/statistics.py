@@ -156,15 +156,16 @@ def p_value(first: np.ndarray, second: np.ndarray, seed: int = 0) -> float:
     return float((1 + (np.abs(sums) >= seen).sum()) / (1 + PERMUTATIONS))
 
 
-def seeds_needed(probability: float, alpha: float = ALPHA, power: float = POWER) -> int | None:
+def seeds_needed(probability: float, tasks: int = 1, alpha: float = ALPHA, power: float = POWER) -> int | None:
     """Estimate the seeds a side that tell two configurations apart; None if they do not differ.
 
     Noether's formula for the Mann-Whitney test (1987): with as many runs on both sides, a two-sided test at level
     `alpha` finds a probability of improvement of p with probability `power` from
 
-        n = (z(1 - alpha / 2) + z(power))^2 / (6 (p - 1/2)^2)
+        n = (z(1 - alpha / 2) + z(power))^2 / (6 K (p - 1/2)^2)
 
-    runs a side, where z is the quantile of the normal distribution. For p = 1 these are 6 runs, for p = 8/9 they are 9,
+    runs a side on each of K tasks, where z is the quantile of the normal distribution: the mean over independent tasks
+    has a K-th of the variance. On one task, for p = 1 these are 6 runs, for p = 8/9 they are 9,
     for p = 2/3 they are 48. The p of few runs is rough, and so is this number: it holds if the difference is as large
     as it seems. No random number is drawn.
     """
@@ -172,7 +173,7 @@ def seeds_needed(probability: float, alpha: float = ALPHA, power: float = POWER)
     if distance == 0:
         return None
     quantile = NormalDist().inv_cdf
-    exact = (quantile(1 - alpha / 2) + quantile(power)) ** 2 / (6 * distance**2)
+    exact = (quantile(1 - alpha / 2) + quantile(power)) ** 2 / (6 * tasks * distance**2)
     return math.ceil(exact)
 
 

@@ -40,13 +40,14 @@ class Task(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A method that seems better than another, with the probability of improvement and what a test says."""
+    """A method that seems better than another on some tasks, the probability of improvement, and what a test says."""
 
     better: str
     worse: str
     counts: tuple[int, int]
     probability: float
     p_value: float
+    tasks: int
 
     @property
     def told_apart(self) -> bool:
@@ -86,7 +87,7 @@ def _pair(one: str, two: str, first: np.ndarray, second: np.ndarray) -> Pair:
     probability = float(statistics.probability_of_improvement(first, second))
     if probability < 1 / 2:
         return _pair(two, one, second, first)
-    return Pair(one, two, (len(first), len(second)), probability, statistics.p_value(first, second))
+    return Pair(one, two, (len(first), len(second)), probability, statistics.p_value(first, second), first.shape[1])
 
 
 def sentences(pairs: Sequence[Pair]) -> list[tuple[str, bool]]:
@@ -95,8 +96,10 @@ def sentences(pairs: Sequence[Pair]) -> list[tuple[str, bool]]:
     Returns:
         (sentence, whether it is decided) for each pair, or for several.
     """
-    if pairs and all(pair.counts == (1, 1) for pair in pairs):
-        return [(f"One seed each cannot tell any two methods apart; about {statistics.seeds_needed(1.0)} can.", False)]
+    # On many tasks, one seed of each may do.
+    if pairs and all(pair.counts == (1, 1) and not pair.told_apart for pair in pairs):
+        needed = max(2, statistics.seeds_needed(1.0, pairs[0].tasks) or 0)
+        return [(f"One seed each cannot tell any two methods apart; about {needed} can.", False)]
     found = [(_sentence(pair), pair.told_apart) for pair in pairs[:MOST_SENTENCES]]
     if len(pairs) > MOST_SENTENCES:
         apart = sum(pair.told_apart for pair in pairs[MOST_SENTENCES:])
@@ -110,7 +113,7 @@ def _sentence(pair: Pair) -> str:
     better = f"({pair.better} was better in {pair.probability:.0%} of the pairs of runs, p = {pair.p_value:.2g})"
     if pair.told_apart:
         return f"{pair.better} is better than {pair.worse} {better}."
-    needed = statistics.seeds_needed(pair.probability)
+    needed = statistics.seeds_needed(pair.probability, pair.tasks)
     these = f"{'One seed each' if first == second == 1 else seeds} cannot tell {pair.better} from {pair.worse}"
     if needed is None:
         return f"{these}: they are equal so far."
