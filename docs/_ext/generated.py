@@ -217,6 +217,20 @@ def probe_rules() -> str:
     return "\n".join(sections)
 
 
+def doctor_table() -> str:
+    """Count the spoiled runs in which the true cause is first or second, by way and algorithm."""
+    algs = ("ppo2", "a2c", "deepq", "sac")
+    found = groups([row for row in read("doctor") if row["way"]], "way", "alg")
+    rows = []
+    for way in dict.fromkeys(way for way, _ in found):
+        cells = [found.get((way, alg), []) for alg in algs]
+        counts = [
+            f"{sum(row['place'] in ('1', '2') for row in cell)} of {len(cell)}" if cell else "-" for cell in cells
+        ]
+        rows.append([way.replace("_", " "), *counts])
+    return table(("way", *(f"`{alg}`" for alg in algs)), rows)
+
+
 # --- Architecture
 
 
@@ -243,6 +257,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "on_policy": lambda: suite_table("on_policy"),
     "speed": speed_table,
     "doctor_rules": doctor_rules,
+    "doctor_table": doctor_table,
     "probe_rules": probe_rules,
     "faults": lambda: written_table("faults"),
     "modules_training": lambda: modules_table(["training", "learn", "rollout", "replay"]),

@@ -345,7 +345,9 @@ def plateau(run: Evidence) -> Sign | None:
     third = len(returns) // 3
     middle, last = float(returns[third : 2 * third].mean()), float(returns[2 * third :].mean())
     reached = (trend.best - known.return_mean) / (known.best - known.return_mean)
-    if not 0.03 < reached < 0.5 or last - middle > 0.5 * trend.deviation or share_done(run) < 0.1:
+    rose = trend.best - trend.early > 0.5 * trend.deviation and middle > trend.early
+    stopped = last - middle <= 0.5 * trend.deviation
+    if not (rose and stopped and 0.03 < reached < 0.5) or share_done(run) < 0.1:
         return None
     words = f"{number(trend.late)}, and was {number(middle)} in the middle of the run"
     return Sign(returns_name(run), words, 0.48, healthy=f"up to {number(known.best)}")
