@@ -149,6 +149,23 @@ def test_clocks_an_hour_apart_do_not_matter(study, monkeypatch):
         assert observer.finish(taken) and study.names(DONE) == [claim.cell.name]
 
 
+def test_workers_of_another_user_live_as_long_as_they_beat(study, monkeypatch):
+    """Where /proc hides other users' processes, a signal to one is refused."""
+
+    def refuse(*_):
+        raise PermissionError
+
+    with Member(study) as other, Member(study) as observer:
+        claim = other.claim()
+        monkeypatch.setattr(store, "_process", lambda process: None)
+        names = study.names(OPEN)
+        with monkeypatch.context() as patch:
+            patch.setattr(store.os, "kill", refuse)
+            assert observer.claim(avoid=names) is None
+        # Without that, the process is gone.
+        assert observer.claim(avoid=names).cell == claim.cell
+
+
 def test_a_lost_run_is_killed(study, monkeypatch):
     monkeypatch.setattr(store, "BEAT", 0.0)
     said = []

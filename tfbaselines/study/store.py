@@ -311,7 +311,9 @@ class Member:
                 self._known[worker] = read_document(path, LARGEST)
         known, own = self._known.get(worker), _identity()
         if isinstance(known, dict) and known.get("machine") and known["machine"] == own["machine"]:
-            return known.get("process") is not None and known["process"] == _process(known["process"])
+            process = known.get("process")
+            if not _hidden(process):
+                return process is not None and process == _process(process)
         beat = _time_of(path)
         now = time.monotonic()
         if worker not in self._seen or self._seen[worker][0] != beat:
@@ -340,6 +342,17 @@ def _machine() -> str | None:
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
         return None
+
+
+def _hidden(process: Any) -> bool:
+    """Return True if a process is another user's, of which /proc may show nothing."""
+    try:
+        os.kill(int(process[0]), 0)
+    except PermissionError:
+        return True
+    except (OSError, ValueError, TypeError, IndexError, KeyError, OverflowError):
+        pass
+    return False
 
 
 def _process(process: Any) -> list[int] | None:
