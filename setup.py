@@ -22,10 +22,10 @@ extras = {
     # Curves, videos and windows.
     "plot": ["matplotlib>=3.8", "imageio[ffmpeg]>=2.34", "gymnasium[classic-control]>=1.4,<2"],
     # Exports to other runtimes: python -m tfbaselines.export.
-    "litert": ["ai-edge-litert>=2,<3"],
-    "onnx": ["onnx>=1.19,<2", "onnxruntime>=1.20,<2", "tf2onnx>=1.17,<1.18"],
+    "litert": ["ai-edge-litert>=2.0.2,<3"],
+    "onnx": ["onnx>=1.17,<2", "onnxruntime>=1.20,<2", "tf2onnx>=1.17,<1.18"],
     # python -m tfbaselines.serve.
-    "serve": ["starlette>=0.40,<2", "uvicorn>=0.30,<1", "httptools>=0.6", "uvloop>=0.19; sys_platform != 'win32'"],
+    "serve": ["starlette>=0.40,<2", "uvicorn>=0.30,<1", "httptools>=0.6.1", "uvloop>=0.19; sys_platform != 'win32'"],
     # python -m tfbaselines.search.
     "search": ["optuna>=5,<6", "matplotlib>=3.8"],
     # The site: python -m sphinx -W docs docs/_build/html.

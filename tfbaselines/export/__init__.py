@@ -72,11 +72,7 @@ def export(
 
     Args:
         model: the model.
-        directory: path of the export; it must not exist, or be an earlier export.
-        to: the target, one of TARGETS.
-        sampled: sample actions from noise, which is an input, instead of taking the most likely ones.
-        precision: type of the weights, 'float32'; litert also has 'float16' and 'int8'.
-        episodes: episodes of the score in the card; 0 for none.
+        directory, to, sampled, precision, episodes: see PolicyModel.export.
     """
     check_at_least(0, episodes=episodes)
     written = target(to)
