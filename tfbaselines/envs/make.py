@@ -204,7 +204,6 @@ def make_vec_env(
         env_parameters: samplers and curricula; see parameters.read_parameters.
         env_threads: threads that step native MuJoCo environments; None for this rank's cores.
     """
-    parameters = read_parameters(env_parameters)
     check_at_least(1, num_env=num_env)
     check_worker(worker, step_timeout, restart_workers, env_threads)
     if any(isinstance(value, str) and ":" in value for value in (env_kwargs or {}).values()):
@@ -212,70 +211,100 @@ def make_vec_env(
         find_in_working_directory()
     if isinstance(env_type, int):
         raise bad_argument("env_type", env_type, f"the number of environments is num_env={env_type}")
-    made_by_function = callable(env_id)
-    registered, env_id = (OWN_TYPE, env_id) if made_by_function else env_type_of(env_id)
-    env_type = env_type or registered
+    registered, env_id = (OWN_TYPE, env_id) if callable(env_id) else env_type_of(env_id)
     seed = None if seed is None else seed + RANKS_APART * mpi_rank
-    if worker == ENVPOOL and not force_dummy:
-        changes = {"reward_scale": reward_scale != 1, "gamestate": gamestate, "initializer": initializer}
-        changes |= {"wrapper": wrapper, "monitor_keys": monitor_keys, "env_parameters": parameters}
-        changes |= {"wrapper_kwargs": wrapper_kwargs, "a function": made_by_function}
-        writers = _writers(str(env_id), logger_dir, mpi_rank, num_env, append)
-        arguments = {"threads": env_threads, "flatten": flatten_dict_observations, "writers": writers}
-        return _pooled(env_id, num_env, seed, env_kwargs, changes, arguments)
-    game = _native_game(env_id) if env_type == "atari" and not made_by_function else None
-    worker = "dummy" if force_dummy else worker
-    plain = not (env_kwargs or initializer or start_index or gamestate or reward_scale != 1 or env_threads)
-    plain = plain and worker in (None, NATIVE) and not (wrapper or monitor_keys or parameters)
-    if game is not None and plain and set(wrapper_kwargs or {}) <= {"episode_life", "clip_rewards"}:
+    options = {
+        "reward_scale": reward_scale,
+        "gamestate": gamestate,
+        "flatten_dict_observations": flatten_dict_observations,
+        "wrapper_kwargs": wrapper_kwargs,
+        "env_kwargs": env_kwargs,
+        "initializer": initializer,
+        "wrapper": wrapper,
+        "monitor_keys": monitor_keys,
+        "parameters": read_parameters(env_parameters),
+    }
+    several = _Several(
+        env_id, env_type or registered, num_env, seed, start_index, mpi_rank, logger_dir, append, options
+    )
+    if force_dummy:
+        worker = "dummy"
+    if worker == ENVPOOL:
+        return several.of_envpool(env_threads)
+    game = several.native_game() if worker in (None, NATIVE) and not env_threads else None
+    if game is not None:
+        return several.of_native_atari(game)
+    return several.stepped(worker, env_threads, step_timeout=step_timeout, restart_workers=restart_workers)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Several:
+    """Environments of a kind that are stepped together, and the ways to make them.
+
+    Attributes:
+        options: arguments of make_env that all environments share.
+    """
+
+    env_id: str | Callable[..., gymnasium.Env]
+    env_type: str
+    count: int
+    seed: int | None
+    start_index: int
+    mpi_rank: int
+    logger_dir: str | None
+    append: bool
+    options: dict[str, Any]
+
+    def of_envpool(self, threads: int | None) -> VecEnv:
+        """Make EnvPool's environments; UsageError for arguments that only Gymnasium's environments take."""
+        from tfbaselines.envs.vec.envpool import make_envpool
+
+        options = self.options
+        changes = {"reward_scale": options["reward_scale"] != 1}
+        changes |= {name: options[name] for name in ("gamestate", "initializer", "wrapper", "monitor_keys")}
+        changes |= {"env_parameters": options["parameters"], "wrapper_kwargs": options["wrapper_kwargs"]}
+        changes |= {"a function": callable(self.env_id)}
+        for name, value in changes.items():
+            if value:
+                raise bad_argument("worker", ENVPOOL, f"EnvPool's environments take no {name}")
+        own = {"flatten": options["flatten_dict_observations"], "writers": self._writers()}
+        return make_envpool(self.env_id, self.count, self.seed, options["env_kwargs"], threads=threads, **own)
+
+    def native_game(self) -> str | None:
+        """Return the ROM of a game for native environments; None for others and for arguments that these lack."""
+        options, known = self.options, {"episode_life", "clip_rewards"}
+        others = ("env_kwargs", "initializer", "gamestate", "wrapper", "monitor_keys", "parameters")
+        if self.env_type != "atari" or callable(self.env_id) or self.start_index or options["reward_scale"] != 1:
+            return None
+        if any(options[name] for name in others) or not set(options["wrapper_kwargs"] or {}) <= known:
+            return None
+        return _native_game(self.env_id)
+
+    def of_native_atari(self, game: str) -> VecEnv:
         from tfbaselines.envs.vec.native_atari import NativeAtariVecEnv
 
-        writers = _writers(env_id, logger_dir, mpi_rank, num_env, append)
-        return NativeAtariVecEnv(game, num_env, seed, writers=writers, **wrapper_kwargs or {})
+        own = self.options["wrapper_kwargs"] or {}
+        return NativeAtariVecEnv(game, self.count, self.seed, writers=self._writers(), **own)
 
-    make = partial(
-        make_env,
-        env_id,
-        env_type,
-        mpi_rank,
-        reward_scale=reward_scale,
-        gamestate=gamestate,
-        flatten_dict_observations=flatten_dict_observations,
-        wrapper_kwargs=wrapper_kwargs,
-        env_kwargs=env_kwargs,
-        logger_dir=logger_dir,
-        initializer=initializer,
-        wrapper=wrapper,
-        monitor_keys=monitor_keys,
-        parameters=parameters,
-    )
-    spec = None if made_by_function else spec_of(env_id)
-    makers = [_Maker(spec, make, start_index + i, seed, append) for i in range(num_env)]
-    changes = {"wrapper": wrapper, "wrapper_kwargs": wrapper_kwargs, "initializer": initializer, "gamestate": gamestate}
-    changes |= {"env_parameters": parameters}
-    hindrance = obstacle(spec, env_type, env_kwargs or {}, changes)
-    env = stepped(makers, worker, env_threads, hindrance, step_timeout=step_timeout, restart_workers=restart_workers)
-    env.parameters = parameters
-    return env
+    def stepped(self, worker: str | None, threads: int | None, **failures: Any) -> VecEnv:
+        """Make Gymnasium's environments in this process, in others or in threads."""
+        options = self.options
+        make = partial(make_env, self.env_id, self.env_type, self.mpi_rank, logger_dir=self.logger_dir, **options)
+        spec = None if callable(self.env_id) else spec_of(self.env_id)
+        numbers = range(self.start_index, self.start_index + self.count)
+        makers = [_Maker(spec, make, number, self.seed, self.append) for number in numbers]
+        changes = {name: options[name] for name in ("wrapper", "wrapper_kwargs", "initializer", "gamestate")}
+        changes |= {"env_parameters": options["parameters"]}
+        hindrance = obstacle(spec, self.env_type, options["env_kwargs"] or {}, changes)
+        env = stepped(makers, worker, threads, hindrance, **failures)
+        env.parameters = options["parameters"]
+        return env
 
-
-def _writers(env_id: str, logger_dir: str | None, mpi_rank: int, count: int, append: bool) -> Any:
-    """Return a ResultsWriter for each environment that has no Monitor; None without files."""
-    header = {"t_start": time.time(), "env_id": env_id}
-    paths = _monitor_paths(logger_dir, mpi_rank, count)
-    return [ResultsWriter(path, header, append=append) for path in paths] or None
-
-
-def _pooled(
-    env_id: Any, count: int, seed: int | None, kwargs: Any, changes: dict[str, Any], arguments: dict[str, Any]
-) -> VecEnv:
-    """Make environments of EnvPool; UsageError for `changes`, which are arguments of Gymnasium's environments."""
-    from tfbaselines.envs.vec.envpool import make_envpool
-
-    for name, value in changes.items():
-        if value:
-            raise bad_argument("worker", ENVPOOL, f"EnvPool's environments take no {name}")
-    return make_envpool(env_id, count, seed, kwargs, **arguments)
+    def _writers(self) -> Any:
+        """Return a ResultsWriter for each environment that has no Monitor; None without files."""
+        header = {"t_start": time.time(), "env_id": str(self.env_id)}
+        paths = _monitor_paths(self.logger_dir, self.mpi_rank, self.count)
+        return [ResultsWriter(path, header, append=self.append) for path in paths] or None
 
 
 @dataclasses.dataclass(frozen=True)
