@@ -28,6 +28,11 @@ def examples():
     return {"gamma": (first, second), "ties": (ties, more), "one": (one, other), "even": tuple(even)}
 
 
+def as_array(statistic):
+    """The statistic with its result in an array, as rliable takes it."""
+    return lambda *scores: np.array([statistic(*scores)])
+
+
 def estimates(scores, function):
     """The interval of a statistic; rliable draws from numpy's global generator."""
     np.random.seed(0)
@@ -46,14 +51,13 @@ def main():
             "gap": lambda scores: metrics.aggregate_optimality_gap(scores, gamma=2.0),
         }
         for statistic, function in aggregates.items():
-            arrays[f"{name}.{statistic}"] = estimates(first, lambda x, own=function: np.array([own(x)]))
+            arrays[f"{name}.{statistic}"] = estimates(first, as_array(function))
         taus = np.linspace(0, first.max(), 11)
         np.random.seed(0)
         points, intervals = library.create_performance_profile({"x": first}, taus, reps=RESAMPLES)
         arrays[f"{name}.taus"] = taus
         arrays[f"{name}.profile"] = np.concatenate([points["x"][None], intervals["x"]])
-        improvement = lambda x, y: np.array([metrics.probability_of_improvement(x, y)])
-        arrays[f"{name}.improvement"] = estimates([first, second], improvement)
+        arrays[f"{name}.improvement"] = estimates([first, second], as_array(metrics.probability_of_improvement))
     np.savez(OUT, resamples=RESAMPLES, **arrays)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tfbaselines.plot.results import Run, find_runs, group_of
+from tfbaselines.report import measured
 from tfbaselines.report.measured import Measured, final_score, measure
 from tfbaselines.report.methods import with_methods
 from tfbaselines.report.tasks import Task, normalized, pairs_of, sentences, shared, tasks_of
@@ -65,6 +66,13 @@ def test_a_log_of_few_rows_gives_way_to_its_episodes(tmp_path):
     assert found.facts["steps/s"] == "10"
     (tmp_path / "result.json").write_text('{"score": "many"}')
     assert measure(find_runs(str(tmp_path))[0]).tested is None
+
+
+def test_a_failure_of_the_doctor_is_a_line_and_the_run_is_shown(tmp_path, monkeypatch, capsys):
+    (tmp_path / "progress.csv").write_text("misc/total_timesteps,eprewmean\n1,2\n")
+    monkeypatch.setattr(measured, "examine_directory", lambda *_: 1 / 0)
+    assert measure(find_runs(str(tmp_path))[0]).findings == ()
+    assert capsys.readouterr().err == f"the doctor cannot examine {tmp_path}: ZeroDivisionError: division by zero\n"
 
 
 def test_success_rates_are_a_task_of_their_own(tmp_path):

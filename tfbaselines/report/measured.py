@@ -11,7 +11,7 @@ import numpy as np
 from tfbaselines.doctor.__main__ import defaults
 from tfbaselines.doctor.examine import examine_directory
 from tfbaselines.doctor.findings import Finding
-from tfbaselines.errors import UsageError
+from tfbaselines.errors import UsageError, complain
 from tfbaselines.files import read_document
 from tfbaselines.plot.columns import EPISODE_RETURNS, RATES, RETURNS, SECONDS_IN, SHORT_XAXES, SUCCESS, readable
 from tfbaselines.plot.results import Run, Series, series
@@ -116,7 +116,9 @@ def _tested(run: Run) -> float | None:
 def _findings(run: Run) -> Sequence[Finding]:
     try:
         return examine_directory(run.dirname, defaults).findings
-    except (UsageError, OSError):
+    # Files of other programs make it raise almost anything; the page goes without its findings.
+    except Exception as error:
+        complain(f"the doctor cannot examine {run.dirname}: {type(error).__name__}: {str(error):.{LONGEST_TEXT}}")
         return ()
 
 
