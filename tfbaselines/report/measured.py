@@ -118,7 +118,7 @@ def _findings(run: Run) -> Sequence[Finding]:
         return examine_directory(run.dirname, defaults).findings
     # Files of other programs make it raise almost anything; the page goes without its findings.
     except Exception as error:
-        complain(f"the doctor cannot examine {run.dirname}: {type(error).__name__}: {str(error):.{LONGEST_TEXT}}")
+        complain(f"the doctor cannot examine {run.dirname}: {type(error).__name__}: {error!s:.{LONGEST_TEXT}}")
         return ()
 
 
