@@ -140,8 +140,6 @@ class Trials(Guide):
                 number = self.board.ask(first=not self.board.trials())
                 self._add(number, 0, self.board.trials()[number].user_attrs[WORDS])
         self._done, self._looked = done, time.monotonic()
-        if self._looked - self._said > QUIET:
-            self._say_all(f"{self.progress().running} running; ")
 
     def finished(self) -> bool:
         """Return True if every trial has ended, or the time is over."""
@@ -251,6 +249,8 @@ class Trials(Guide):
 
     def watch(self, cell: Cell, directory: Path) -> bool:
         """Report the evaluations of a trial's first run; return True to end the run."""
+        if time.monotonic() - self._said > QUIET:
+            self._say_all(f"{self.progress().running} running; ")
         number, seed = int(cell.group), int(cell.words["seed"])
         if seed != self.settings.seed or not self._has_grown(cell.name, directory):
             return False
