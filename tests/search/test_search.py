@@ -1,6 +1,7 @@
 """A search: its trials, its files, what it refuses, and what kills leave."""
 
 import json
+import os
 import re
 import sys
 
@@ -16,7 +17,8 @@ from tfbaselines.search import __main__ as command_line
 from tfbaselines.search import search, settings
 from tfbaselines.search.board import Board
 from tfbaselines.search.command import Plan, carry_out
-from tfbaselines.search.trials import RETURN, evaluations, score_of
+from tfbaselines.search.trials import RETURN, Trials, evaluations, score_of
+from tfbaselines.study.store import OPEN, Member, Study
 from tfbaselines.training import callbacks
 
 SPACE = {"default": {"lr": {"low": 1e-5, "high": 1.0, "scale": "log"}, "activation": ["tanh", "relu"]}}
@@ -191,3 +193,20 @@ def test_the_command_as_it_is_typed(tmp_path):
     assert "# on 1 unseen seeds: " in text and "# defaults on the same seeds: " in text
     report = (tmp_path / "logs/search/qlearning-FrozenLake-v1/report.md").read_text()
     assert "| 1000000 | " in report
+
+
+def test_cells_of_dead_workers_go_on_before_new_trials_begin(tmp_path):
+    own = settings.make("ppo2", "CartPole-v1", WORDS, SPACE, num_timesteps=1000.0, evaluations=5, seeds=1)
+    settings.keep(tmp_path / "s", own)
+    study = Study.create(tmp_path / "s")
+    board, lines = Board(tmp_path / "s", own), []
+    Trials(study, board, 1, say=lines.append).fill(1)
+    pid = os.fork()
+    if pid == 0:
+        # A worker that dies leaves its claim.
+        claim = Member(study).__enter__().claim()
+        os._exit(claim.cell.name != "00000-s0")
+    assert os.waitpid(pid, 0)[1] == 0 and study.names(OPEN) == []
+    carry_out(tmp_path / "s", own, Plan(trials=3, judge_seeds=0), lines.append, fake_runs.command())
+    ended = [line.partition(":")[0] for line in lines if line.startswith("trial ")]
+    assert ended == ["trial 0", "trial 1", "trial 2"]

@@ -41,8 +41,10 @@ def run(directory, seconds, words):
             score = (1 - abs(math.log10(lr) + 3)) * i / evaluations * 100 + int(words["seed"]) * 3 % 7 * 5
             file.write(f"{i * every},{score}\n")
             file.flush()
-    with open(directory / "ends", "a") as file:
-        file.write("end\n")
+    # A finished run that is continued trains nothing.
+    if done < evaluations:
+        with open(directory / "ends", "a") as file:
+            file.write("end\n")
 
 
 if __name__ == "__main__":

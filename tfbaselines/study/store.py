@@ -239,6 +239,10 @@ class Member:
             name = self._next.pop()
             if name not in avoid and (claim := self._take(self.study.queue / OPEN / name, name)):
                 return claim
+        return self.adopt(avoid)
+
+    def adopt(self, avoid: Collection[str] = ()) -> Claim | None:
+        """Claim a cell that was left by a dead worker; None if there is none. For the argument see `claim`."""
         for name, worker in self.others():
             path = self.study.queue / RUNNING / f"{name}{BY}{worker}"
             if name not in avoid and not self.lives(worker) and (claim := self._take(path, name)):

@@ -101,7 +101,7 @@ def work(
     signals.catch()
     try:
         with Member(study, stale, only) as member:
-            _Worker(member, jobs, command, say, guide or Guide()).run(signals)
+            _Worker(member, jobs, command, say, guide).run(signals)
     finally:
         signals.release()
     return 128 + signals.number if signals.number else 0
@@ -117,13 +117,16 @@ class _Job(NamedTuple):
 
 
 class _Worker:
-    def __init__(self, member: Member, jobs: int, command: Command, say: Callable[[str], None], guide: Guide) -> None:
+    def __init__(
+        self, member: Member, jobs: int, command: Command, say: Callable[[str], None], guide: Guide | None
+    ) -> None:
         self._member = member
         self._study = member.study
         self._jobs = jobs
         self._command = command
         self._say = say
-        self._guide = guide
+        self._guided = guide is not None
+        self._guide = guide or Guide()
         # Names of cells that the guide has stopped.
         self._stopped: set[str] = set()
         self._environment = shared_cores(jobs)
@@ -146,6 +149,10 @@ class _Worker:
 
     def _fill(self) -> bool:
         started = False
+        # A guide that adds cells for every idle job would leave none idle for those of dead workers.
+        while self._guided and len(self._running) < self._jobs and (claim := self._member.adopt()):
+            self._start(claim)
+            started = True
         if len(self._running) < self._jobs:
             self._guide.fill(self._jobs - len(self._running))
         while len(self._running) < self._jobs and (claim := self._member.claim()):
