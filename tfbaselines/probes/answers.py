@@ -35,11 +35,15 @@ class Answer(NamedTuple):
     score: float
 
 
+def values_of(model: Any, obs: np.ndarray) -> np.ndarray:
+    """Return the values [B] of first observations [B, ...]; of a model with a value for each action the largest."""
+    memory = model.initial_states(len(obs))
+    first = None if memory is None else np.ones(len(obs), bool)
+    return np.reshape(model.value(obs, memory, first), (len(obs), -1)).max(1)
+
+
 def _values(model: Any, env: ProbeEnv, *numbers: float) -> list[float]:
-    obs = np.stack([env.show(number) for number in numbers])
-    memory = model.initial_states(len(numbers))
-    first = None if memory is None else np.ones(len(numbers), bool)
-    return [float(value) for value in np.ravel(model.value(obs, memory, first))]
+    return [float(value) for value in values_of(model, np.stack([env.show(number) for number in numbers]))]
 
 
 def _actions(model: Any, env: ProbeEnv, numbers: tuple[float, ...]) -> np.ndarray:

@@ -104,9 +104,7 @@ class Trials:
         latest: list[tuple[float, int]] = []
 
         def judge(run: Any) -> bool | None:
-            memory = run.model.initial_states(len(obs))
-            first = None if memory is None else np.ones(len(obs), bool)
-            values = np.ravel(run.model.value(obs, memory, first))
+            values = answers.values_of(run.model, obs)
             latest.append((1.0 - float(np.square(values - rewards).mean() / rewards.var()), run.timesteps))
             return True if latest[-1][0] > 0.3 else None
 

@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import keras
 import numpy as np
 
+from tfbaselines.learn.optimizers import KerasRule, RMSProp
 from tfbaselines.probes.signs import Sign, number
 
 # Movement of a parameter in a gradient step, as a share of its size.
@@ -84,12 +86,13 @@ class Record:
         self._compare_target(run, now, distance)
 
     def _taken(self, run: Any) -> int:
-        """Count the gradient steps since the last update, by the optimizer's own counter; 1 without one."""
-        rules = (
-            [phase.rule for phase in run.model.update.phases] if hasattr(run.model, "update") else [run.model.optimizer]
-        )
-        counts = [int(rule.iterations) for rule in rules if hasattr(rule, "iterations")]
-        self.by_gradients = bool(counts)
+        """Count the gradient steps since the last update, by the counters of optimizers and engine; 1 without one."""
+        rules = [run.model.optimizer, *run.model.optimizers.values()]
+        update = getattr(run.model, "update", None)
+        rules += [phase.rule for phase in getattr(update, "phases", ())]
+        self.by_gradients = any(isinstance(rule, keras.optimizers.Optimizer | KerasRule | RMSProp) for rule in rules)
+        counts = [int(rule.iterations) for rule in rules if isinstance(rule, keras.optimizers.Optimizer)]
+        counts += [int(update.step)] if hasattr(update, "step") else []
         steps = max(counts, default=self._steps + 1)
         taken, self._steps = steps - self._steps, steps
         return max(1, taken)
