@@ -129,18 +129,6 @@ class OneSeed(gymnasium.Wrapper):
         return self.env.reset(seed=None if seed is None else 0, **kwargs)
 
 
-def dead(num_hidden=64):
-    """Build a network that returns 0 for each observation."""
-    import keras
-
-    def network(x):
-        for _ in range(2):
-            x = keras.layers.Dense(num_hidden, "relu", bias_initializer=keras.initializers.Constant(-100.0))(x)
-        return x
-
-    return network
-
-
 # Healthy settings: they learn within these steps.
 CARTPOLE, PENDULUM, INVERTED = "CartPole-v1", "Pendulum-v1", "InvertedPendulum-v5"
 HEALTHY = {
@@ -220,8 +208,8 @@ WAYS = {
     "clip_range": Way("clip_small", {"ppo2": "--cliprange=0.001"}),
     "target_never_copied": Way("target_frozen", {"deepq": "--target_network_update_freq=1000000", "sac": "--polyak=1"}),
     "target_always_copied": Way("target_copied", {"deepq": "--target_network_update_freq=1", "sac": "--polyak=0"}),
-    "replay_of_one": Way("replay_small", {"deepq": "--buffer_size=1", "sac": "--replay_size=1"}),
-    "dead_units": Way("dead_units", f"--network={MODULE}:dead"),
+    "replay_of_one": Way("replay_small", {"deepq": "--buffer_size=1", "sac": "--replay_size=1 --update_after=1"}),
+    "dead_units": Way("dead_units", "--network=tests.doctor.dead:dead"),
     "no_frame_stack": Way("observation_partial", by_env("Observations(keep=[0,2])", "Observations(keep=[0,1])")),
 }
 
