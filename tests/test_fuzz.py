@@ -20,6 +20,7 @@ from tfbaselines.cli.command_line import parse
 from tfbaselines.cli.sections import read_sections
 from tfbaselines.cli.stored import given_again, read_config
 from tfbaselines.demos import load_demonstrations
+from tfbaselines.plot.__main__ import main as plot
 from tfbaselines.replay import Replay
 
 COUNT = int(os.environ.get("TFBASELINES_FUZZ", 150))
@@ -117,6 +118,29 @@ def test_files_of_settings(tmp_path):
     path = tmp_path / "settings.yaml"
     path.write_text(SECTIONS)
     try_all(path, read_sections)
+
+
+MONITOR = '#{"t_start": 1.0, "env_id": "CartPole-v1"}\nr,l,t\n' + "".join(f"{i}.5,{i + 3},{2 * i}\n" for i in range(30))
+PROGRESS = "total_timesteps,loss/policy\n" + "".join(f"{100 * i},{-0.01 * i}\n" for i in range(30))
+
+
+def test_tables_of_runs_under_plot(tmp_path, monkeypatch, capsys):
+    """Everything but the picture itself."""
+    log, out = tmp_path / "log", ["--out", str(tmp_path / "p.png")]
+    log.mkdir()
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda *_, **__: None)
+    tables = {"0.0.monitor.csv": (MONITOR, []), "progress.csv": (PROGRESS, ["--value", "loss/policy"])}
+    for name, (whole, flags) in tables.items():
+        drawn, path = 0, log / name
+        for data in (whole.encode(), *mutations(whole.encode(), COUNT // 5)):
+            path.write_bytes(data)
+            status, err = plot([str(log), *out, *flags]), capsys.readouterr().err
+            # The error, and before it the file that cannot be read.
+            *before, last = err.splitlines() or [""]
+            assert status == 0 or (status == 2 and "error: " in last and len(before) <= 1), (data, err)
+            drawn += status == 0
+        assert drawn > 1
+        path.write_text(whole)
 
 
 VALUES = (
