@@ -88,6 +88,7 @@ SIGNS = {
     "entropy_rises": {"returns": FLAT, "columns": {"loss/policy_entropy": np.linspace(1.4, 5, ROWS)}},
     "nothing_explained": {"returns": FLAT, "columns": {"misc/explained_variance": -0.5}},
     "value_loss_huge": {"columns": {"loss/value_loss": 1e7}},
+    "noise_followed": {"returns": FLAT, "columns": {"misc/explained_variance": 0.0}},
     "q_diverged": {"alg": "sac", "base": Q, "columns": {"AverageQ1Vals": np.geomspace(1, 1e7, ROWS)}},
     "q_still": {"alg": "sac", "returns": FLAT, "base": Q, "columns": {"AverageQ1Vals": 0.1}},
     "actions_certain": {"alg": "sac", "base": Q, "columns": {"AverageLogPi": 9.0}},
@@ -96,7 +97,6 @@ SIGNS = {
     "exploration_none": {"alg": "deepq", "base": {"steps": STEPS, "% time spent exploring": 0.0}},
     "rate_ended": {"returns": FLAT, "columns": {"lr": [*np.linspace(1e-3, 1e-5, ROWS - 4), *[0.0] * 4]}},
     "too_early": {"returns": FLAT, "env": "HalfCheetah-v5"},
-    "noise_followed": {"returns": FLAT, "columns": {"misc/explained_variance": 0.0}},
 }
 
 

@@ -20,7 +20,7 @@ from tfbaselines.doctor.findings import Finding, number
 
 HERE = Path(__file__).parent
 # Modules with rules, in the order of the documentation.
-MODULES = ("settings", "episodes", "columns")
+MODULES = ("settings", "episodes", "columns", "values")
 PROBE = "tfbaselines doctor {run} --probe"
 PLOT = "tfbaselines plot {run} --value {column}"
 AGAIN = "tfbaselines run --config={run} --log_path={run}-mended"
