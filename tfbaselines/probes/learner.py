@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from tfbaselines.learn.optimizers import KerasRule, RMSProp
-from tfbaselines.probes.signs import Sign, number
+from tfbaselines.probes.signs import Sign, array_of, number
 
 # Movement of a parameter in a gradient step, as a share of its size.
 SMALL, TINY = 1e-5, 2e-6
@@ -62,7 +62,7 @@ class Record:
         self.drawn: tuple[int, int] | None = None
 
     def __call__(self, run: Any) -> bool | None:
-        now = [np.array(variable) for variable in run.model.policy.trainable_variables]
+        now = [array_of(variable) for variable in run.model.policy.trainable_variables]
         if self._before is None:
             self._sizes = [max(float(np.sqrt(np.square(array).mean())), SMALLEST) for array in now]
         else:
@@ -90,7 +90,10 @@ class Record:
         rules = [run.model.optimizer, *run.model.optimizers.values()]
         update = getattr(run.model, "update", None)
         rules += [phase.rule for phase in getattr(update, "phases", ())]
-        self.by_gradients = any(isinstance(rule, keras.optimizers.Optimizer | KerasRule | RMSProp) for rule in rules)
+        # Evolution takes large steps along noise.
+        self.by_gradients = run.algorithm.values and any(
+            isinstance(rule, keras.optimizers.Optimizer | KerasRule | RMSProp) for rule in rules
+        )
         counts = [int(rule.iterations) for rule in rules if isinstance(rule, keras.optimizers.Optimizer)]
         counts += [int(update.step)] if hasattr(update, "step") else []
         steps = max(counts, default=self._steps + 1)
@@ -118,7 +121,7 @@ class Record:
         averaged = getattr(run.model, "averaged", None)
         if averaged is None:
             return
-        target = [np.array(variable) for variable in averaged.policy.trainable_variables]
+        target = [array_of(variable) for variable in averaged.policy.trainable_variables]
         apart = joint_norm([a - b for a, b in zip(now, target, strict=True)])
         self.lag.append(apart / distance)
         self.copied += apart == 0
@@ -170,9 +173,9 @@ def learner_signs(record: Record) -> Iterator[Sign]:
 def _step_signs(typical: float) -> Iterator[Sign]:
     value = f"{number(typical)} of their size in a gradient step"
     if typical < SMALL:
-        yield Sign("small_steps", value, 0.93 if typical < TINY else 0.8)
+        yield Sign("small_steps", value, 0.93 if typical < TINY else 0.75)
     elif typical > LARGE:
-        yield Sign("large_steps", value, 0.93 if typical > HUGE else 0.8)
+        yield Sign("large_steps", value, 0.75 if typical > HUGE else 0.5)
 
 
 def _policy_signs(record: Record) -> Iterator[Sign]:

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from tfbaselines.envs.vec.packed import opened
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.encoding import networks_part, without_mask
-from tfbaselines.probes.signs import Sign, number
+from tfbaselines.probes.signs import Sign, array_of, number
 
 # Share of a layer's units that are dead or saturated from which on the layer is a fault.
 FEW_LEFT, MANY = 0.95, 0.7
@@ -129,7 +129,7 @@ def memory_signs(policy: BasePolicy, actor: Any, obs: np.ndarray) -> Iterator[Si
 
 def weight_signs(variables: list[Any]) -> Iterator[Sign]:
     """Judge the sizes of weights."""
-    arrays = [np.asarray(variable) for variable in variables]
+    arrays = [array_of(variable) for variable in variables]
     wrong = sum(not np.isfinite(array).all() for array in arrays)
     if wrong:
         yield Sign("weights", f"{wrong} of {len(arrays)} arrays are not finite", 0.97)

@@ -1,6 +1,8 @@
 """What a probe saw: a rule's name, the value in words, and how sure it is."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 
 class Sign(NamedTuple):
@@ -24,3 +26,8 @@ class Sign(NamedTuple):
 def number(value: float) -> str:
     """Write a number in few digits."""
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
+
+
+def array_of(variable: Any) -> np.ndarray:
+    """Return a copy of a parameter's numbers: of a Keras variable, a table of qlearning, or an array."""
+    return np.array(variable.numpy() if hasattr(variable, "numpy") else variable)
