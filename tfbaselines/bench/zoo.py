@@ -1,4 +1,4 @@
-"""The suite 'zoo': rows of rl-baselines3-zoo's benchmark page, whose published scores are single runs.
+"""The suite 'zoo': rows of rl-baselines3-zoo's benchmark page; its scores are single runs.
 
 The numbers are from benchmark.md of https://github.com/DLR-RM/rl-baselines3-zoo: mean returns of the deterministic
 policy after training, on older versions of some environments. A cell trains with the tuned settings of this package

@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
     Attributes:
         paths: modules of the originals.
-        names: their names; 'old=new' if the name here is another.
+        names: names in these modules; 'old=new' if the name here is another.
         here: module of this package with these names, or for CALL a function; empty without a counterpart.
         remark: without a counterpart the alternative, otherwise a remark for docs/migration.
     """

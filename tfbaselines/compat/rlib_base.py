@@ -1,4 +1,4 @@
-"""What rlib's classes share: directories, tests, plots and films, and the tables of names."""
+"""Parts that rlib's classes share: directories, tests, plots and films, and the tables of names."""
 
 import contextlib
 import itertools

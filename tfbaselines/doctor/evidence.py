@@ -65,7 +65,7 @@ class Trend(NamedTuple):
 
 
 class Evidence:
-    """What is known of a run.
+    """Facts about one run, from its files.
 
     Attributes:
         settings: the run's settings.
@@ -147,12 +147,12 @@ class Evidence:
 
     @functools.cached_property
     def known(self) -> Environment | None:
-        """What is known of the run's environment; None for others."""
+        """Facts about the run's environment; None for an unknown one."""
         return environments().get(self.settings.env.rpartition(":")[2])
 
     @functools.cached_property
     def trend(self) -> Trend | None:
-        """How returns changed, by episodes or else by the column of mean returns; None for too few of them."""
+        """Change of the returns, by episodes or else by the column of mean returns; None for too few of them."""
         returns = self.episodes.returns
         if len(returns) < FEWEST_EPISODES:
             column = self.series("return")

@@ -13,7 +13,7 @@ from tfbaselines.errors import printable
 
 @dataclass(frozen=True)
 class Report:
-    """What the doctor says about a run.
+    """Result of an examination.
 
     Attributes:
         directory: the run's log directory.

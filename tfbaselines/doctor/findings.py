@@ -63,8 +63,8 @@ class Finding:
         rule: name of the rule, and anchor on the documentation's page.
         title: what is wrong, in a few words.
         quantity: the column, setting or measured quantity.
-        value: its value, in words.
-        healthy: its healthy range, in words; empty if it has none.
+        value: value of the quantity, in words.
+        healthy: healthy range of the quantity, in words; empty if there is none.
         step: environment step from which on it was seen; None if it holds for the whole run.
         meaning: what it usually means.
         certainty: from 0 to 1; the order of the findings, and the word `sure`.
@@ -102,7 +102,7 @@ class Finding:
 
     @property
     def seen(self) -> str:
-        """What was seen, beside the healthy range."""
+        """The sign in words, with the healthy range."""
         since = "" if self.step is None else f" from step {self.step:,} on"
         healthy = f" (healthy: {self.healthy})" if self.healthy else ""
         return f"{self.quantity} is {self.value}{since}{healthy}"

@@ -152,7 +152,7 @@ class RecordedEnv(gymnasium.Env):
     Args:
         space: space of the observations.
         observations: the observations.
-        rewards: their rewards.
+        rewards: rewards of the observations.
         actions: the action space.
     """
 

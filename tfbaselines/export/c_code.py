@@ -147,7 +147,7 @@ class _Code:
             return [len(settings["strides"]), self._list(kind, output, "strides", settings), settings["width"]]
         if kind in ("layer_norm", "softmax", "weighted_sum"):
             return [n, settings["width"]]
-        # Of affine and clip: lengths of their weights, which may repeat.
+        # The weights of affine and clip may repeat: their lengths follow.
         return [n, *lengths]
 
     def _list(self, kind: str, output: int, name: str, settings: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from tfbaselines.files import read_document
 FORMAT = "tfbaselines-export-1"
 README = "README.md"
 LARGEST_CARD = 2**22
-# What a check reads of a card.
+# Parts of a card that a check reads.
 NEEDED = {"target", "files", "tolerance"}
 
 

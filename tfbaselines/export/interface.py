@@ -20,8 +20,8 @@ class Port:
     """One input or output.
 
     Attributes:
-        name: its name in every target.
-        shape: its shape in a batch without the batch's length, which comes first: () for one number a row.
+        name: name in every target.
+        shape: shape of one row of a batch; () for one number.
         dtype: name of its numpy type.
         meaning: description for the card.
         part: name of the part of Dict observations, 'all' for an observation without parts; None for other ports.
@@ -59,7 +59,7 @@ class Interface:
 
 @dataclass(frozen=True)
 class Options:
-    """How to export a policy.
+    """Choices and shapes of an export.
 
     Attributes:
         to: the target's name.

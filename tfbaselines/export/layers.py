@@ -32,8 +32,8 @@ def run_network(program: Program, network: Any, inputs: Any, state: Value | None
     """Record a network or layer; return its output as one row, and its new state if it has memory.
 
     Args:
-        inputs: its input, or a mapping of inputs by name.
-        state: its recurrent state, for a network with memory.
+        inputs: input of the network, or a mapping of inputs by name.
+        state: recurrent state, for a network with memory.
     """
     if not _is_known_model(network):
         return flat(_layer(program, network, inputs)), None

@@ -302,7 +302,7 @@ class Together:
 
     @property
     def restored(self) -> bool:
-        """Whether every part continues its episodes."""
+        """True if every part continues its episodes."""
         return all(part.restored for part in self._parts)
 
     def merge_statistics(self, comm: Any) -> None:

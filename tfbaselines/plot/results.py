@@ -61,10 +61,10 @@ class Run(NamedTuple):
         tables: frames with rows, by kind, in the order of readers.READERS.
         env: id of the environment; empty if no file has it.
         label: shortest distinct name of the group; see `labelled`.
-        settings: names and values of its configuration without the seed; runs with others are not its seeds.
+        settings: names and values of the configuration without the seed; runs with others are not its seeds.
         named: the user named the group, by --legend or exp_name, so that equal settings do not join it to another.
         problems: a line for each file that cannot be read.
-        config: its configuration, empty if no file has it.
+        config: configuration; empty if no file has it.
     """
 
     dirname: str

@@ -28,7 +28,7 @@ UNBOUNDED = 5.0
 
 
 class Answer(NamedTuple):
-    """Whether a model's answer is right, the answer in words, and how near it is to the right one, which is 1."""
+    """A model's answer: right or wrong, in words, and its nearness to the right one, which is 1."""
 
     right: bool
     words: str

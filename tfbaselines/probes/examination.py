@@ -19,7 +19,7 @@ class Probe(NamedTuple):
     """One probe.
 
     Attributes:
-        name: its name.
+        name: name of the probe.
         examine: function of the patient and of the processor's time at which it should end.
         seconds: seconds of the processor.
     """

@@ -26,8 +26,8 @@ class Patient:
     """A saved run.
 
     Attributes:
-        config: its config.json.
-        algorithm: its algorithm.
+        config: content of config.json.
+        algorithm: algorithm of the run.
         culprit: argument that alone makes a probe environment fail; empty if none is known.
 
     Args:

@@ -1,4 +1,4 @@
-"""How much of the next observation and of the reward can be predicted, and from what."""
+"""Predictions of the next observation and of the reward: their errors, by inputs."""
 
 from typing import NamedTuple
 

@@ -18,7 +18,7 @@ class ProbeRule:
     Attributes:
         title: what is wrong.
         quantity: what was measured.
-        healthy: its healthy range, in words.
+        healthy: healthy range, in words.
         meaning: what the sign usually means.
         source: the paper or the experience behind it.
         causes: causes, the likeliest first.

@@ -1,4 +1,4 @@
-"""What a probe saw: a rule's name, the value in words, and how sure it is."""
+"""Signs that probes see: a rule's name, the value in words, and the certainty."""
 
 from typing import Any, NamedTuple
 

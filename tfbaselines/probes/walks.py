@@ -42,7 +42,7 @@ class Walk(NamedTuple):
 
     @property
     def over(self) -> np.ndarray:
-        """Whether a step ends its episode [T]."""
+        """True where a step ends its episode [T]."""
         return self.terminated | self.truncated
 
     @property
@@ -188,7 +188,7 @@ class Effect(NamedTuple):
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs."""
+        """True if nothing differs."""
         return not np.isfinite(min(self.obs, self.reward))
 
 

@@ -1,4 +1,4 @@
-"""What the report reads from each run: curves over steps, minutes and episodes, a final score, facts, videos."""
+"""Measurements of each run for the report: curves over steps, minutes and episodes, a final score, facts, videos."""
 
 import math
 import os
@@ -39,7 +39,7 @@ class Measured(NamedTuple):
     """Numbers of one run.
 
     Attributes:
-        run: its tables and configuration.
+        run: tables and configuration.
         success: the curve is a rate of success, no return.
         column: column of the curve.
         curves: curves by the name of the axis; time in minutes.

@@ -1,6 +1,6 @@
 """Statistics of a few runs, in numpy: interquartile means, stratified bootstrap, profiles, probability of improvement.
 
-They are those of Agarwal et al., "Deep reinforcement learning at the edge of the statistical precipice" (2021), and
+They follow Agarwal et al., "Deep reinforcement learning at the edge of the statistical precipice" (2021), and
 equal the numbers of their package rliable. Scores are matrices [runs, tasks]; a task is an environment. Leading axes
 are resamples, [..., runs, tasks].
 """

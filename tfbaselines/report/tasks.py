@@ -1,4 +1,4 @@
-"""Tasks: runs of one environment by method, their scores, and what the scores say."""
+"""Tasks: runs of one environment by method, their scores, and conclusions from them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -40,7 +40,7 @@ class Task(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A method that seems better than another on some tasks, the probability of improvement, and what a test says."""
+    """A method that seems better than another on some tasks, the probability of improvement, and a test's result."""
 
     better: str
     worse: str
@@ -51,7 +51,7 @@ class Pair(NamedTuple):
 
     @property
     def told_apart(self) -> bool:
-        """Whether chance alone would rarely give this difference."""
+        """True if chance alone would rarely give this difference."""
         return self.p_value < statistics.ALPHA
 
 

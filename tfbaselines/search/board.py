@@ -139,7 +139,7 @@ class Board:
             self._live(number).set_user_attr(name, value)
 
     def finish(self, number: int, scores: Sequence[float]) -> None:
-        """End a trial whose seeds are all done."""
+        """End a trial after all its seeds."""
         self._end(number, scores, "COMPLETE", fmean(scores))
 
     def end_early(self, number: int, scores: Sequence[float], reason: str) -> None:
@@ -147,7 +147,7 @@ class Board:
         self._end(number, scores, "PRUNED", None, reason)
 
     def fail(self, number: int, reason: str) -> None:
-        """End a trial whose arguments cannot be used."""
+        """End a trial with arguments that cannot be used."""
         self._end(number, (), "FAIL", None, reason)
 
     def _end(self, number: int, scores: Sequence[float], state: str, value: float | None, reason: str = "") -> None:

@@ -43,7 +43,7 @@ class Found(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How far a search goes now, which the next command may change: the arguments of `search` of these names."""
+    """Extent of a search, which the next command may change: arguments of `search` by these names."""
 
     trials: int = 50
     jobs: int = 1

@@ -1,4 +1,4 @@
-"""The race between trials: a trial whose first seeds are surely worse than the best trial's does not get the others.
+"""The race between trials: a trial gets no further seeds if its first ones are surely worse than the best trial's.
 
 The test is Student's, one-sided, with the variance between seeds pooled over all finished trials of two seeds and more:
 

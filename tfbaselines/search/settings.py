@@ -1,4 +1,4 @@
-"""What a search is about: its algorithm, environment, space and budget, kept in DIR/search.json."""
+"""Subject of a search: its algorithm, environment, space and budget, kept in DIR/search.json."""
 
 import dataclasses
 import json

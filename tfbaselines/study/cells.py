@@ -80,7 +80,7 @@ def combinations(
         algs, envs: algorithms and ids of environments.
         seeds: number of seeds of each combination, from 0 on.
         settings: values of further arguments by name, as they would be typed.
-        num_timesteps, tuned: arguments of every run; None for those of the command.
+        num_timesteps, tuned: arguments of every run; None for the command's own.
         config: YAML file of arguments, read now, with sections as in `--config`.
     """
     check_at_least(1, seeds=seeds)

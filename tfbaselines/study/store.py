@@ -91,7 +91,7 @@ class Study:
 
     @classmethod
     def opened(cls, directory: str | os.PathLike) -> "Study":
-        """Open a study whose runs may be of several versions, or make an empty one."""
+        """Open a study with runs of several versions, or make an empty one."""
         if not (Path(directory) / CELLS / DESCRIPTION).exists():
             return cls.create(directory)
         study = cls(directory)
@@ -349,7 +349,7 @@ def _machine() -> str | None:
 
 
 def _hidden(process: Any) -> bool:
-    """Return True if a process is another user's, of which /proc may show nothing."""
+    """Return True if a process is another user's: /proc may hide it."""
     try:
         os.kill(int(process[0]), 0)
     except PermissionError:

@@ -31,11 +31,11 @@ class Sign(NamedTuple):
 
     Attributes:
         quantity: the column, setting or measured quantity.
-        value: its value, in words.
+        value: value of the quantity, in words.
         certainty: how sure it is that this keeps the run from learning, from 0 to 1.
         step: environment step from which on it was seen; None for the whole run.
         healthy: the healthy range, in words.
-        causes: causes for this very sign; empty for those of the rule.
+        causes: causes of this very sign; empty for the rule's causes.
         flags: flags of a command that mends it; empty for the rule's remedy.
     """
 

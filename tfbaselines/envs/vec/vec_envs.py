@@ -148,7 +148,7 @@ class SubprocVecEnv(VecEnv):
         in_series: environments in each process.
         step_timeout: seconds after which a step or reset counts as hung and its process is killed; None waits.
         restart_workers: number of workers that are replaced if they crash, raise or hang. The current episode is
-            truncated: its final observation is the last one received, and the info's 'worker_replaced' has the reason.
+            truncated: the final observation is the last one received, and the info's 'worker_replaced' has the reason.
     """
 
     def __init__(
