@@ -52,10 +52,8 @@ def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None
     signals = getattr(config, "signals", None)
     if signals is not None:
         shared["value_streams"] = len(signals)
-    previous = getattr(config, "prev_action", False)
+    previous = sees_previous_action(network, config)
     if isinstance(network, OwnNetworks):
-        if previous:
-            raise bad_argument("prev_action", True, "networks of your own take observations alone")
         return make_own(OwnPolicy, network, env, shared | kind | {"comm": comm})
     check_network(network, config)
     if previous:
@@ -74,10 +72,8 @@ def make_actor_critic(network: NetworkSpec, env: Any, config: Config, comm: Any 
     signals = getattr(config, "signals", None)
     if signals is not None:
         own["streams"] = len(signals)
-    previous = getattr(config, "prev_action", False)
+    previous = sees_previous_action(network, config)
     if isinstance(network, OwnNetworks):
-        if previous:
-            raise bad_argument("prev_action", True, "networks of your own take observations alone")
         arguments = own | kind | {"comm": comm}
         return make_own(OwnActorCritic, network, env, arguments.pop("kind", {}) | arguments)
     check_network(network, config)
@@ -86,6 +82,14 @@ def make_actor_critic(network: NetworkSpec, env: Any, config: Config, comm: Any 
 
         own["policy_class"] = PreviousActionCritics
     return build_actor_critic(env, network, comm=comm, **own | kind, **config.network_kwargs)
+
+
+def sees_previous_action(network: NetworkSpec, config: Config) -> bool:
+    """Return True if the networks take the previous action too; networks of the user's own cannot."""
+    previous = getattr(config, "prev_action", False)
+    if previous and isinstance(network, OwnNetworks):
+        raise bad_argument("prev_action", True, "networks of your own take observations alone")
+    return previous
 
 
 def make_direct_policy(
