@@ -119,6 +119,9 @@ def test_a_run_that_learns_has_no_finding():
     assert seen() == {}
     assert seen(env="CartPole-v1") == {}
     assert seen(alg="sac", base=Q) == {}
+    # Values cannot explain the returns of a solved task, which are equal.
+    solved = np.r_[np.linspace(0.0, 0.9, ROWS // 2), np.full(ROWS // 2, -1.0)]
+    assert seen(columns={"misc/explained_variance": solved}) == {}
     assert seen(copies=[copy(np.linspace(0, 50, 100) + other) for other in OTHERS]) == {}
 
 

@@ -12,6 +12,8 @@ from tfbaselines.doctor.rules.episodes import is_flat, scaled_reward
 
 # Factors by which a column must leave its healthy range.
 FAR_BELOW, FAR_ABOVE = 30.0, 5.0
+# Explained variance of a value function that sees what matters.
+EXPLAINED = 0.3
 # A large value loss: rewards of 100 a step, over a hundred steps.
 LARGE_LOSS = 1e4
 
@@ -243,6 +245,9 @@ def nothing_explained(run: Evidence) -> Sign | None:
     value = float(np.median(found.values))
     limits = range_of(run, "explained_variance")
     if value >= min(0.05, limits.low) and value > 1e-3:
+        return None
+    if run.learned and float(run.series("explained_variance").values.max()) > EXPLAINED:
+        # Equal returns of a solved task leave no variance to explain.
         return None
     causes: tuple[str, ...] = ()
     certainty = 0.35 if run.learned else 0.5
