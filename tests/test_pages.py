@@ -30,7 +30,7 @@ LEFT = {
     "howto/plots.md": ("all.png",),
     "howto/reports.md": ("cartpole.html", "logs/report.html", "report.html"),
     "howto/es-and-qlearning.md": ("logs/car/table.png",),
-    "howto/python.md": ("served/cartpole/fingerprint.pb",),
+    "howto/python.md": ("served/cartpole/saved_model.pb",),
 }
 
 

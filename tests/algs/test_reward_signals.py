@@ -204,6 +204,24 @@ def test_a_gradient_penalty_is_learned_from_and_logged(eager, tmp_path):
     assert learned[0] != learned[1]
 
 
+def test_a_discriminator_of_ends_tells_steps_apart_that_differ_in_their_end_alone(eager):
+    """The demonstrated episodes end by themselves, and the agent's never do."""
+    space, actions = spaces.Box(-1.0, 1.0, (2,), np.float32), spaces.Discrete(3)
+    numbers = np.zeros(40, np.int64)
+    obs = np.zeros((40, 2), np.float32)
+    rewards, ones = np.ones(40, np.float32), np.ones(40, int)
+    episodes = Demonstrations(obs=obs, actions=numbers, rewards=rewards, lengths=ones, terminated=ones > 0)
+    own = {"entcoeff": 0.0, "lr": 1e-2, "rng": np.random.default_rng(0)}
+    seen = {"obs": obs, "actions": numbers, "terminated": np.zeros(40, bool)}
+    for use_done in (False, True):
+        adversary = Adversary(Discriminator(space, actions, 8, use_done=use_done), episodes, actions, **own)
+        for _ in range(100):
+            statistics = adversary.update(seen)
+        ended, going = (adversary.rewards(obs[:1], numbers[:1], terminated=np.array([end])) for end in (True, False))
+        assert (ended > 3 * going) == use_done, (ended, going)
+        assert (statistics["expert_acc"] == 1.0 and statistics["generator_acc"] == 1.0) == use_done
+
+
 def test_a_discriminator_of_observations_alone(eager):
     space = spaces.Box(-1.0, 1.0, (2,), np.float32)
     discriminator = Discriminator(space, spaces.Discrete(3), 8, use_actions=False)

@@ -39,7 +39,7 @@ class Moved:
     def __init__(self, name="moved", strength=0.5):
         self.name, self.strength, self.learnt, self.seen = name, strength, 1.0, []
 
-    def rewards(self, obs, actions, next_obs, episode_start):
+    def rewards(self, obs, actions, next_obs, episode_start, terminated):
         self.seen.append(episode_start)
         return self.learnt * (next_obs - obs)[..., 0]
 

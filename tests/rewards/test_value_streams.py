@@ -21,7 +21,7 @@ class Paid:
     def take_in(self, batch):
         self.log.append("take_in")
 
-    def rewards(self, obs, actions, next_obs, episode_start):
+    def rewards(self, obs, actions, next_obs, episode_start, terminated):
         self.log.append("rewards")
         return self.paid
 

@@ -191,6 +191,9 @@ def _signals(values: Mapping[str, Any]) -> dict[str, Any]:
         network = signal.pop("network_settings", None) or {}
         if "hidden_units" in network:
             signal.setdefault("encoding_size", network["hidden_units"])
+        if signal.get("use_actions"):
+            # There a discriminator that sees actions sees the ends of episodes as well.
+            signal.setdefault("use_done", True)
     extrinsic = signals.get("extrinsic", {})
     words["gamma"] = extrinsic.get("gamma", 0.99)
     if signals.keys() - {"extrinsic"}:

@@ -214,6 +214,7 @@ class Gail(LearntSignal):
 
     demo_path: str | None = arg(None, "demonstrations, as gail's --demo_path")
     use_actions: bool = arg(False, "the discriminator gets actions as well as observations")
+    use_done: bool = arg(False, "the discriminator gets 1 for steps that terminate an episode, else 0; see ML-Agents")
     gradient_penalty: float = arg(0.0, "weight of the discriminator's gradient penalty; ML-Agents: 10", at_least=0)
 
     def check(self) -> None:

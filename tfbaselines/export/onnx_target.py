@@ -36,7 +36,8 @@ def write(model: Any, out: Path, options: Options) -> None:
     served = ServedPolicy(model, options.interface)
     function = served.positional(lambda results: of_interface(results, options.interface))
     try:
-        tf2onnx.logging.set_level(logging.ERROR)
+        # Its own set_level would silence TensorFlow's logger as well.
+        logging.getLogger("tf2onnx").setLevel(logging.ERROR)
         proto, _ = tf2onnx.convert.from_function(function, served.signature, opset=OPSET)
         _rename(proto, options)
         _session(proto.SerializeToString(deterministic=True))

@@ -51,7 +51,7 @@ class RewardSignals:
 
     def apply_to_rollout(self, rollout: Rollout) -> dict[str, float]:
         """Replace a rollout's rewards by the weighted sum of all signals; return the mean reward of each."""
-        steps = rollout.obs, rollout.actions, rollout.next_obs, rollout.episode_start
+        steps = rollout.obs, rollout.actions, rollout.next_obs, rollout.episode_start, rollout.terminated
         total = np.float32(self._extrinsic_strength) * rollout.rewards
         means = {}
         for name, signal in self._signals.items():
@@ -98,8 +98,9 @@ def _make_adversary(
 
     observation_space, action_space = policy.observation_space, policy.action_space
     normalizing = find_wrapper(env, VecNormalize)
+    uses = {"use_actions": arguments.use_actions, "use_done": arguments.use_done}
     return Adversary(
-        Discriminator(observation_space, action_space, arguments.encoding_size, comm, arguments.use_actions),
+        Discriminator(observation_space, action_space, arguments.encoding_size, comm, **uses),
         load_demonstrations(arguments.demo_path, observation_space, action_space),
         action_space,
         entcoeff=ENTROPY_WEIGHT,
@@ -145,6 +146,7 @@ class ValueStreams:
     def estimates(self, rollout: Rollout, returns_of: Returns) -> dict[str, np.ndarray]:
         """Estimate returns [T, N, K] of the K signals, and the advantages [T, N] of their weighted sum."""
         arrays = {"obs": rollout.obs, "actions": rollout.actions, "next_obs": rollout.next_obs}
+        arrays["terminated"] = rollout.terminated
         self._transitions = {name: env_major(array) for name, array in arrays.items()}
         all_returns = []
         advantages = np.zeros_like(rollout.rewards)
@@ -176,7 +178,8 @@ class ValueStreams:
             return rollout.rewards
         signal = self._by_name[name]
         signal.take_in(self._transitions)
-        return signal.rewards(rollout.obs, rollout.actions, rollout.next_obs, rollout.episode_start)
+        steps = rollout.obs, rollout.actions, rollout.next_obs, rollout.episode_start, rollout.terminated
+        return signal.rewards(*steps)
 
 
 class PlainStream:

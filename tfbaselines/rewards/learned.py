@@ -127,7 +127,14 @@ class LearnedSignal(Part, ABC):
         """Variables that are equal on every rank."""
         return self.learned_variables
 
-    def rewards(self, obs: Any, actions: np.ndarray, next_obs: Any = None, episode_start: Any = None) -> np.ndarray:
+    def rewards(
+        self,
+        obs: Any,
+        actions: np.ndarray,
+        next_obs: Any = None,
+        episode_start: Any = None,
+        terminated: np.ndarray | None = None,
+    ) -> np.ndarray:
         """Compute rewards [..] of transitions, without the factor `strength`.
 
         Args:
@@ -135,9 +142,10 @@ class LearnedSignal(Part, ABC):
             actions: [.., *action shape].
             next_obs: observations after the steps, in the shape of obs; at an episode's end its real last one.
             episode_start: ignored here; [..] whether obs is the first of an episode, None for steps of a replay.
+            terminated: [..] whether the steps ended their episodes by themselves; for signals with this input.
         """
         dimensions = actions.ndim - len(self._action_space.shape)
-        given = {"obs": obs, "actions": actions, "next_obs": next_obs}
+        given = {"obs": obs, "actions": actions, "next_obs": next_obs, "terminated": terminated}
         transitions = {name: given[name] for name in self.inputs}
         rows = tf.nest.map_structure(lambda array: array.reshape(-1, *array.shape[dimensions:]), transitions)
         tensors = tf.nest.map_structure(tf.constant, self._within_bounds(rows))
@@ -190,11 +198,12 @@ class Discriminator:
     """Two layers of tanh units on observation and action, and a linear logit.
 
     Box observations are standardized by its own running statistics; images pass through an encoder; discrete actions
-    are one-hot. Without use_actions the logit depends on observations alone.
+    are one-hot. Without use_actions and use_done the logit depends on observations alone.
 
     Attributes:
         observation_space: space of the observations, packed or not.
         normalizer: running statistics of observations, merged over comm; None for images and discrete observations.
+        use_done: the logit depends on the end of the episode too.
     """
 
     def __init__(
@@ -204,6 +213,7 @@ class Discriminator:
         hidden_size: int,
         comm: mpi.Communicator | None = None,
         use_actions: bool = True,
+        use_done: bool = False,
     ) -> None:
         self.observation_space = observation_space
         self._action_space = action_space
@@ -212,23 +222,27 @@ class Discriminator:
         self.normalizer = make_normalizer(parts, comm) if numeric else None
         self._seen = without_mask(parts)
         self._action_width = int(np.prod(encoded_shape(action_space))) if use_actions else 0
+        self.use_done = use_done
         units = ((hidden_size, "tanh"), (hidden_size, "tanh"), (1, None))
-        self.encoder = Encoder(self._seen, units, self._action_width)
+        self.encoder = Encoder(self._seen, units, self._action_width + use_done)
 
-    def logits(self, obs: Any, actions: tf.Tensor) -> tf.Tensor:
+    def logits(self, obs: Any, actions: tf.Tensor, terminated: tf.Tensor | None = None) -> tf.Tensor:
         """Compute logits [B], above 0 where the demonstrator is more likely than the policy."""
-        return self.encoder(*self.encoded(obs, actions))[:, 0]
+        return self.encoder(*self.encoded(obs, actions, terminated))[:, 0]
 
-    def encoded(self, obs: Any, actions: tf.Tensor) -> list[tf.Tensor]:
-        """Return what the networks take: normalized observations, and actions if they are used."""
+    def encoded(self, obs: Any, actions: tf.Tensor, terminated: tf.Tensor | None = None) -> list[tf.Tensor]:
+        """Return the networks' inputs: normalized observations, and actions and ends [B] if they are used."""
         encoded = encode(obs, self.observation_space)
         if self.normalizer is not None:
             encoded = self.normalizer.apply(encoded)
         encoded = networks_part(encoded, self._seen)
-        if not self._action_width:
-            return [encoded]
-        encoded_actions = tf.reshape(encode(actions, self._action_space), (-1, self._action_width))
-        return [encoded, tf.cast(encoded_actions, tf.float32)]
+        inputs = [encoded]
+        if self._action_width:
+            encoded_actions = tf.reshape(encode(actions, self._action_space), (-1, self._action_width))
+            inputs.append(tf.cast(encoded_actions, tf.float32))
+        if self.use_done:
+            inputs.append(tf.cast(terminated, tf.float32)[:, None])
+        return inputs
 
     def take_in(self, *observations: Any) -> None:
         """Merge batches [B, ...] of observations into the statistics, if there are any."""
@@ -333,6 +347,11 @@ class Adversary(LearnedSignal):
         self._normalize = normalize
         rows = demonstrations.rows(subsample)
         self._expert = demonstrations.obs[rows], demonstrations.actions[rows]
+        if discriminator.use_done:
+            self.inputs = (*self.inputs, "terminated")
+            terminated = np.zeros(len(demonstrations), np.float32)
+            terminated[demonstrations.ends - 1] = demonstrations.terminated
+            self._expert = (*self._expert, terminated[rows])
         self.compile(discriminator.encoder.convolutional, comm, epsilon=ADAM_EPSILON)
 
     @property
@@ -340,12 +359,12 @@ class Adversary(LearnedSignal):
         return self.discriminator.encoder.trainable_variables
 
     def reward(self, batch: Batch) -> tf.Tensor:
-        return adversarial_reward(self.discriminator.logits(batch["obs"], batch["actions"]))
+        return adversarial_reward(self.discriminator.logits(*(batch[name] for name in self.inputs)))
 
     def loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
         discriminator = self.discriminator
-        generator = discriminator.encoded(batch["obs"], batch["actions"])
-        expert = discriminator.encoded(batch["expert_obs"], batch["expert_actions"])
+        generator = discriminator.encoded(*(batch[name] for name in self.inputs))
+        expert = discriminator.encoded(*(batch[f"expert_{name}"] for name in self.inputs))
         logits = [discriminator.encoder(*inputs)[:, 0] for inputs in (generator, expert)]
         loss, statistics = adversarial_loss(*logits, self._entcoeff)
         if not self._gradient_penalty:
@@ -357,12 +376,13 @@ class Adversary(LearnedSignal):
         count = len(batch["actions"])
         available = len(self._expert[0])
         drawn = self._rng.choice(available, count, replace=available < count)
-        expert_obs, expert_actions = (array[drawn] for array in self._expert)
+        expert_obs, *others = (array[drawn] for array in self._expert)
         expert_obs = np.asarray(self._normalize(expert_obs), expert_obs.dtype)
         expert_obs = as_policy_takes(expert_obs, self.discriminator.observation_space)
         # Demonstrated observations count as well.
         self.discriminator.take_in(batch["obs"], expert_obs)
-        data = self._within_bounds(batch) | {"expert_obs": expert_obs, "expert_actions": expert_actions}
+        expert = dict(zip(self.inputs, (expert_obs, *others), strict=True))
+        data = self._within_bounds(batch) | {f"expert_{name}": array for name, array in expert.items()}
         if self._gradient_penalty:
             data["mix"] = self._rng.random(count, np.float32)
         return self._engine.minibatches(data, indices, lr=self._learning_rate)

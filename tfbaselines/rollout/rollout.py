@@ -146,6 +146,11 @@ class Rollout:
         """[T, N] whether each step ended its episode."""
         return np.concatenate([self.episode_start[1:], self.last_episode_start[None]])
 
+    @property
+    def terminated(self) -> np.ndarray:
+        """[T, N] whether each step ended its episode by itself, not by a time limit."""
+        return self.ended & ~self.truncated
+
     def advantages(self, gamma: float, lam: float) -> np.ndarray:
         """Compute advantage estimates [T, N] in float32; a truncated step bootstraps from its timeout value."""
         starts, last_starts = self.episode_start, self.last_episode_start

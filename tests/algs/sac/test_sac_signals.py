@@ -68,6 +68,7 @@ def default():
         *((name, {"gamma": 0.7}) for name in EVERY),
         *((name, {"learning_rate": 0.1}) for name in ("curiosity", "gail", "rnd")),
         ("gail", {"use_actions": True}),
+        ("gail", {"use_done": True}),
     ],
 )
 def test_every_argument_of_a_signal_makes_a_difference(signal, changed, default, eager):
@@ -133,7 +134,7 @@ def test_ends_are_in_no_sequence(eager, seen):
 def test_next_observations_of_sequences(eager, seen, monkeypatch):
     """What a signal pays for a step is of the row after it."""
     paid = []
-    monkeypatch.setattr(Rnd, "rewards", lambda self, obs, actions, after, _: paid.append((obs, after)) or obs[..., 0])
+    monkeypatch.setattr(Rnd, "rewards", lambda self, obs, actions, after, *_: paid.append((obs, after)) or obs[..., 0])
     learnt(vec(partial(Counting, length=None)), 4, reward_signals={"rnd": SMALL}, memory_size=4, sequence_length=4)
     for one, (obs, after) in zip(seen, paid, strict=True):
         valid = one.block["valid"] == 1

@@ -132,6 +132,7 @@ class ReplaySignals:
             batch = tf.nest.map_structure(lambda array: array.reshape(-1, *array.shape[2:]), block)
             indices = np.arange(len(batch["rows"]), dtype=np.int32).reshape(-1, size)
             transitions = {name: batch[name] for name in ("obs", "actions", "next_obs")}
+            transitions["terminated"] = batch["discount"] == 0
             rows.append(run.check(self._trained.update(transitions, indices)))
         self._row |= {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
@@ -143,7 +144,8 @@ class ReplaySignals:
         # The replay's discount is 0 after a termination, else 1.
         block = self._run.draw(count)
         obs, actions, next_obs = block["obs"], block["actions"], _next_obs(block)
-        every = {name: signal.rewards(obs, actions, next_obs, None) for name, signal in self._by_name.items()}
+        steps = obs, actions, next_obs, None, block["discount"] == 0
+        every = {name: signal.rewards(*steps) for name, signal in self._by_name.items()}
         rewards = np.stack([(every | {EXTRINSIC: block["rewards"]})[name] for name in self.strengths], axis=-1)
         self._row |= {f"{name}/reward": float(rewards[..., k].mean()) for k, name in enumerate(self.strengths)}
         goes_on = block["discount"][..., None]
