@@ -46,8 +46,8 @@ def test_all_brings_every_extra():
     assert {"atari", "mujoco", "robotics", "box2d", "plot", "test", "all"} <= extras.keys()
     assert any(name.startswith("mpich") for name in extras["all"])
     for extra, names in extras.items():
-        # Services to which logs go only where they are asked for.
-        assert names <= extras["all"] or extra in ("", "wandb", "mlflow", "envpool")
+        # Services that get logs, engines of studies, and EnvPool come only where they are asked for.
+        assert names <= extras["all"] or extra in ("", "wandb", "mlflow", "envpool", "slurm", "ray", "dask")
         for name in names:
             assert re.search(r"[<>=]", name), f"{name} has no range"
 

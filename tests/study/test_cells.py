@@ -63,7 +63,7 @@ MISTAKES = [
     (["--alg", "ppo2", *ENV, "--set", "log_path=x"], "the study's workers choose it"),
     (["--alg", "ppo2", *ENV, "--seeds", "-1"], "seeds=-1 is not valid"),
     (["--alg", "ppo2", *ENV, "--seeds", "0"], "seeds=0 is not valid"),
-    (["--alg", "ppo2", "--env", "Taxi-v3", "--tuned"], "no tuned settings of ppo2 for Taxi-v3"),
+    (["--alg", "ppo2", "--env", "Pusher-v5", "--tuned"], "no tuned settings of ppo2 for Pusher-v5"),
     (["--alg", "ppo2", *ENV, "--num_timesteps", "many"], "num_timesteps='many' is not valid"),
     (["--alg", "ppo2", *ENV, "--config", "nowhere.yaml"], "'nowhere.yaml' cannot be read"),
     (["--alg", "ppo2"], "--env is missing"),

@@ -1,5 +1,6 @@
 """Engines: workers in threads, as jobs of submitit, as tasks of Ray and Dask; each with its local executor."""
 
+import importlib.util
 import os
 import signal
 import sys
@@ -16,6 +17,12 @@ from tfbaselines.study.store import DONE, Study
 
 # The ordinary command without a training: it prints the arguments.
 WORDS = {"alg": "ppo2", "env": "CartPole-v1", "print_config": "True"}
+
+
+def needs(package):
+    """Skip a test before its fixtures are made."""
+    missing = importlib.util.find_spec(package) is None
+    return pytest.mark.skipif(missing, reason=f"not in [all]: pip install {package}")
 
 
 @pytest.fixture
@@ -45,8 +52,10 @@ def test_workers_in_threads_of_this_process(study, check):
     assert [future.result() for future in futures] == [0, 0]
 
 
+@needs("submitit")
 def test_submitit(study, check, capsys):
-    submitit = pytest.importorskip("submitit", reason="not in [all]: pip install submitit")
+    from submitit.helpers import DelayedSubmission
+
     jobs = []
     check_jobs = slurm.spread
     with pytest.MonkeyPatch.context() as patch:
@@ -54,7 +63,7 @@ def test_submitit(study, check, capsys):
         check("--workers", "2", "--slurm", "cluster=local", "timeout_min=5")
     assert capsys.readouterr().out.startswith("submitted ")
     assert [job.result() for job in jobs] == [0, 0]
-    assert isinstance(slurm.Requeued(int).checkpoint(), submitit.helpers.DelayedSubmission)
+    assert isinstance(slurm.Requeued(int).checkpoint(), DelayedSubmission)
 
 
 def test_a_worker_of_slurm_is_queued_again_when_its_time_is_over():
@@ -67,13 +76,13 @@ def test_a_worker_of_slurm_is_queued_again_when_its_time_is_over():
         signal.signal(signal.SIGUSR2, before)
 
 
+@needs("ray")
 def test_ray(check):
-    pytest.importorskip("ray", reason="not in [all]: pip install ray")
     check("--workers", "2", "--ray")
 
 
+@needs("distributed")
 def test_dask(check):
-    pytest.importorskip("distributed", reason="not in [all]: pip install distributed")
     check("--workers", "2", "--dask")
 
 
