@@ -119,7 +119,7 @@ def test_fewer_bits_have_their_own_score(tmp_path, monkeypatch, capsys):
     pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
     monkeypatch.setattr(describe, "VECTORS", 520)
     env = vec(lambda: gymnasium.make("CartPole-v1"))
-    model = moved(ppo2.learn("mlp", env, 0, num_hidden=64, **SMALL))
+    model = moved(ppo2.learn("mlp", env, 0, num_hidden=128, **SMALL))
     model.config = {"alg": "ppo2", "env": {"env": "CartPole-v1"}}
     sizes = {}
     for precision in ("float32", "float16", "int8"):

@@ -31,7 +31,7 @@ actions = answers["actions"]
 WORDS = {
     "float32": "Weights and activations are float32.",
     "float16": "Weights are float16, computation is float32.",
-    "int8": "Weights and activations are int8 where LiteRT can, calibrated with the observations of vectors.npz.",
+    "int8": "Weights are int8 and activations int16 where LiteRT can, calibrated with the observations of vectors.npz.",
 }
 
 
@@ -44,22 +44,37 @@ def write(model: Any, out: Path, options: Options) -> None:
 
     served = ServedPolicy(model, options.interface)
     function = served.function(lambda results: of_interface(results, options.interface))
-    converter = tf.lite.TFLiteConverter.from_concrete_functions([function], served)
-    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    plain = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    attempts = [plain]
+    if options.precision == "int8":
+        # With activations of int8 too, steps of observations and of continuous actions are coarse. Some operations,
+        # such as one-hot encodings, have no other ones.
+        attempts.insert(0, [tf.lite.OpsSet.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8, *plain])
+    for operations in attempts:
+        converter = tf.lite.TFLiteConverter.from_concrete_functions([function], served)
+        converter.target_spec.supported_ops = operations
+        _set_precision(converter, options)
+        try:
+            with silent_stderr():
+                content = converter.convert()
+            _runner(content)(**{name: value[:1] for name, value in options.inputs.items()})
+            break
+        except Exception as error:  # The converter and the runtime raise almost anything.
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    else:
+        raise UsageError(f"to='litert' cannot express this policy ({reason})")
+    (out / FILE).write_bytes(content)
+
+
+def _set_precision(converter: Any, options: Options) -> None:
+    import tensorflow as tf
+
     if options.precision != "float32":
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if options.precision == "float16":
         converter.target_spec.supported_types = [tf.float16]
     if options.precision == "int8":
         converter.representative_dataset = lambda: _calibration(options)
-    try:
-        with silent_stderr():
-            content = converter.convert()
-        _runner(content)
-    except Exception as error:  # The converter raises almost anything.
-        reason = " ".join(str(error).split())[:300]
-        raise UsageError(f"to='litert' cannot express this policy ({type(error).__name__}: {reason})") from error
-    (out / FILE).write_bytes(content)
 
 
 def _calibration(options: Options) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
