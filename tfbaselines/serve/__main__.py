@@ -1,5 +1,6 @@
 """Serve a saved run on the loopback address: ``python -m tfbaselines.serve RUN --port 8000``."""
 
+import gc
 import importlib.util
 import socket
 from argparse import Namespace
@@ -43,6 +44,9 @@ def _serve(args: Namespace) -> int:
         from tfbaselines.parallel.mpi import one_blas_thread
         from tfbaselines.serve.app import Server
 
+        # A full collection would visit TensorFlow's objects and stop the server for a tenth of a second.
+        gc.collect()
+        gc.freeze()
         with model.acting_alone(np.random.default_rng(args.seed)), one_blas_thread():
             config = uvicorn.Config(Server(model).app(), log_level="error", access_log=False)
             what = f"{model.config['alg']} of {(model.config.get('env') or {}).get('env')}"
