@@ -1,6 +1,8 @@
 """Engines: workers in threads, as jobs of submitit, as tasks of Ray and Dask; each with its local executor."""
 
+import contextlib
 import importlib.util
+import logging
 import os
 import signal
 import sys
@@ -23,6 +25,14 @@ def needs(package):
     """Skip a test before its fixtures are made."""
     missing = importlib.util.find_spec(package) is None
     return pytest.mark.skipif(missing, reason=f"not in [all]: pip install {package}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _open_streams():
+    """Importing submitit configures logging and closes the streams of other handlers: absl's is pytest's own."""
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(ImportError):
+        patch.setattr(logging, "shutdown", lambda handlers=(): None)
+        importlib.import_module("submitit")
 
 
 @pytest.fixture
