@@ -1,59 +1,18 @@
 """What is drawn from the replay is what happened, told by a plain list of steps."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
+from replayed import BOX, GAMMA, History, Pictures, environment
 
 from tfbaselines import files as memory
-from tfbaselines.envs.vec import VecEnvWrapper, VecFrameStack
+from tfbaselines.envs.vec import VecFrameStack
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.envs.vec.packed import MASK, VecActionMask
 from tfbaselines.errors import UsageError
 from tfbaselines.replay import Replay
-
-GAMMA = 0.5
-BOX = spaces.Box(-np.inf, np.inf, (1,), np.float32)
-
-
-def environment(count=3, obs=BOX, action=BOX):
-    return SimpleNamespace(num_envs=count, observation_space=obs, action_space=action)
-
-
-class History:
-    """Steps of several environments whose observations all differ, in a replay and in a list."""
-
-    def __init__(self, replay, count, steps, seed=0, chance=0.2, start=0):
-        self.replay, self.steps = replay, {}
-        rng = np.random.default_rng(seed)
-        obs = (start + 1000.0 * np.arange(count, dtype=np.float32))[:, None]
-        for t in range(steps):
-            dones, cut = rng.random(count) < chance, rng.random(count) < 0.5
-            following, final = obs + 1, obs + 0.5
-            infos = [
-                {"TimeLimit.truncated": bool(cut[i]), "final_observation": final[i]} if dones[i] else {}
-                for i in range(count)
-            ]
-            replay.put(obs, obs + 7, obs[:, 0], following, dones, infos, states=np.full((count, 2), t, np.float32))
-            for i in range(count):
-                after = float(final[i, 0] if dones[i] else following[i, 0])
-                self.steps[float(obs[i, 0])] = (after, bool(dones[i]), bool(dones[i] and cut[i]))
-            obs = following
-
-    def expected(self, obs, n_step):
-        """Return, weight and observation after up to n_step steps from one."""
-        total, weight = 0.0, 1.0
-        for _ in range(n_step):
-            after, done, cut = self.steps[obs]
-            total += weight * obs
-            weight = 0.0 if done and not cut else weight * GAMMA
-            if done or after not in self.steps:
-                break
-            obs = after
-        return total, weight, after
 
 
 @given(st.integers(1, 4), st.integers(2, 30), st.integers(1, 80), st.integers(1, 4), st.integers(0, 99))
@@ -167,30 +126,6 @@ def test_every_environment_has_equal_room(count, wanted, size):
     assert len(replay) == size
 
 
-class Pictures(VecEnvWrapper):
-    """Two environments whose single frames count up."""
-
-    def __init__(self, size=2):
-        space = spaces.Box(0, 255, (size, size, 1), np.uint8)
-        self.venv, self.num_envs, self.observation_space, self.action_space = None, 2, space, spaces.Discrete(3)
-        self._clock = np.array([0, 100])
-
-    def reset(self):
-        return self._frames()
-
-    def step_wait(self):
-        self._clock += 1
-        dones = self._clock % 7 == 3
-        infos = [{"TimeLimit.truncated": True, "final_observation": frame + 50} for frame in self._frames()]
-        return self._frames(), np.zeros(2, np.float32), dones, infos
-
-    def step_async(self, actions):
-        pass
-
-    def _frames(self):
-        return np.broadcast_to(self._clock[:, None, None, None], (2, *self.observation_space.shape)).astype(np.uint8)
-
-
 @pytest.mark.parametrize("size", [20, 400])
 def test_stacked_frames_are_kept_once_and_put_together_again(size):
     env = VecFrameStack(Pictures(), 4)
@@ -262,113 +197,6 @@ def test_masks_of_actions_are_kept_beside_what_is_shown(stack):
     for picture in batch["obs"][ONLY][0]:
         np.testing.assert_array_equal(picture, shown[int(picture[0, 0, -1])])
     assert replay.latest(3)[0][MASK].shape == (6, 3)
-
-
-def drawn(replay):
-    batch = replay.sample(np.random.default_rng(3), 1, 50)
-    # Row numbers are counted anew after loading.
-    return {name: array.tolist() for name, array in batch.items() if name != "rows"}
-
-
-@pytest.mark.parametrize("steps", [4, 57])
-def test_saved_and_loaded_it_is_the_same(steps, tmp_path):
-    replay, other = (Replay(environment(), 30, GAMMA, n_step=2) for _ in range(2))
-    History(replay, 3, steps)
-    replay.save(tmp_path / "replay")
-    replay.save(tmp_path / "replay")
-    other.load(tmp_path / "replay")
-    assert len(other) == len(replay) and drawn(other) == drawn(replay)
-    assert [path.name for path in tmp_path.iterdir()] == ["replay"]
-    History(other, 3, 40, seed=1)
-    assert len(other) == 30
-
-
-def test_row_numbers_lead_to_their_transitions_again():
-    replay = Replay(environment(3), 30, GAMMA, n_step=2)
-    History(replay, 3, 57)
-    batch = replay.sample(np.random.default_rng(0), 4, 5)
-    again = replay.gather(batch["rows"].ravel())
-    for name, array in again.items():
-        np.testing.assert_array_equal(batch[name].reshape(array.shape), array)
-    np.testing.assert_array_equal(batch["rows"] // 3 + 1000 * (batch["rows"] % 3), batch["obs"][..., 0])
-    History(replay, 3, 1, start=7000)
-    assert replay.sample(np.random.default_rng(0), 4, 500)["rows"].min() == 48 * 3
-
-
-@pytest.mark.parametrize("names", [("camera", "speed"), ("front camera", "arm/speed"), (ONLY,)])
-def test_dictionaries_of_any_names_are_saved_and_loaded(names, tmp_path):
-    env = environment(1, spaces.Dict(dict.fromkeys(names, BOX)))
-    replay, other = Replay(env, 5), Replay(env, 5)
-    obs, following, final = ({name: np.full((1, 1), t, np.float32) for name in names} for t in range(3))
-    infos = [{"TimeLimit.truncated": True, "final_observation": {name: part[0] for name, part in final.items()}}]
-    replay.put(obs, np.zeros((1, 1)), np.ones(1), following, np.array([True]), infos)
-    replay.save(tmp_path / "replay")
-    other.load(tmp_path / "replay")
-    for one in (replay, other):
-        batch = one.sample(np.random.default_rng(0), 1, 3)
-        assert {name: part.ravel().tolist() for name, part in batch["obs"].items()} == dict.fromkeys(names, [0] * 3)
-        assert {name: part.ravel().tolist() for name, part in batch["next_obs"].items()} == dict.fromkeys(
-            names, [2] * 3
-        )
-
-
-@pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
-def test_after_loading_the_environments_begin_anew(chance, tmp_path):
-    replay, other = (Replay(environment(2), 60, GAMMA, n_step=3) for _ in range(2))
-    history = History(replay, 2, 20, chance=chance)
-    replay.save(tmp_path / "replay")
-    other.load(tmp_path / "replay")
-    history.steps |= History(other, 2, 6, chance=0.0, start=5000).steps
-    batch = other.sample(np.random.default_rng(0), 1, 400)
-    seen = {name: batch[name].reshape(400, -1)[:, 0] for name in ("obs", "rewards", "discount", "next_obs")}
-    assert {19.0, 1019.0, 5000.0, 6005.0} < set(seen["obs"])
-    for obs, total, discount, after in zip(*seen.values(), strict=True):
-        # What was going on is cut: the last observation is known, and that of the next episode does not follow it.
-        expected, weight, then = history.expected(float(obs), 3)
-        assert (total, discount) == (expected, weight) and (not discount or after == then)
-    batch = other.sample_sequences(np.random.default_rng(0), 1, 400, 3)
-    obs, masks, weights = (batch[name].reshape(400, 4) for name in ("obs", "episode_start", "valid"))
-    assert np.all(masks[np.isin(obs, [0, 1000, 5000, 6000])] == 1)
-    assert chance or not masks[~np.isin(obs, [0, 1000, 5000, 6000])].any()
-    assert chance or not weights[np.isin(obs, [19, 1019])].any()
-
-
-def test_after_loading_stacked_frames_begin_anew(tmp_path):
-    env = VecFrameStack(Pictures(), 4)
-    replay, other = Replay(env, 400), Replay(env, 400)
-    for each in (replay, other):
-        obs = env.reset()
-        for _ in range(5):
-            following, rewards, dones, infos = env.step(np.zeros(2, int))
-            each.put(obs, np.zeros(2, int), rewards, following, dones, infos)
-            obs = following
-        if each is replay:
-            last = following
-            replay.save(tmp_path / "replay")
-            other.load(tmp_path / "replay")
-    batch = other.sample(np.random.default_rng(0), 1, 300)
-    shown, then = (batch[name][0] for name in ("obs", "next_obs"))
-    for i in range(2):
-        before = shown[..., -1] == last[i, ..., -1] - 1
-        np.testing.assert_array_equal(then[before[:, 0, 0]][0], last[i])
-    begun = shown[..., 0, 0, -1] == last[0, 0, 0, -1]
-    np.testing.assert_array_equal(shown[begun][0], np.concatenate([0 * last[0, ..., :3], last[0, ..., 3:]], -1))
-
-
-def test_a_smaller_one_takes_the_latest_and_others_are_refused(tmp_path):
-    replay, smaller = Replay(environment(), 30, GAMMA), Replay(environment(), 12, GAMMA)
-    history = History(replay, 3, 57)
-    replay.save(tmp_path / "replay")
-    smaller.load(tmp_path / "replay")
-    batch = smaller.sample(np.random.default_rng(0), 1, 200)
-    assert len(smaller) == 12 and batch["obs"].min() >= 53
-    for obs, weight, after in zip(batch["obs"][0, :, 0], batch["discount"][0], batch["next_obs"][0, :, 0], strict=True):
-        _, expected, then = history.expected(float(obs), 1)
-        assert weight == expected and (weight == 0 or after == then)
-    with pytest.raises(ValueError, match="of other environments"):
-        Replay(environment(2), 30).load(tmp_path / "replay")
-    with pytest.raises(ValueError, match="not a saved replay"):
-        replay.load(tmp_path / "nothing")
 
 
 def test_a_million_atari_frames_fit_and_what_does_not_fit_is_refused(monkeypatch):
