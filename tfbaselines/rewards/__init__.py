@@ -51,7 +51,7 @@ class RewardSignals:
 
     def apply_to_rollout(self, rollout: Rollout) -> dict[str, float]:
         """Replace a rollout's rewards by the weighted sum of all signals; return the mean reward of each."""
-        steps = rollout.obs, rollout.actions, rollout.next_obs, rollout.episode_start, rollout.terminated
+        steps = _steps(rollout)
         total = np.float32(self._extrinsic_strength) * rollout.rewards
         means = {}
         for name, signal in self._signals.items():
@@ -178,8 +178,12 @@ class ValueStreams:
             return rollout.rewards
         signal = self._by_name[name]
         signal.take_in(self._transitions)
-        steps = rollout.obs, rollout.actions, rollout.next_obs, rollout.episode_start, rollout.terminated
-        return signal.rewards(*steps)
+        return signal.rewards(*_steps(rollout))
+
+
+def _steps(rollout: Rollout) -> tuple[Any, ...]:
+    """Return the arguments of a signal's `rewards` for a rollout."""
+    return rollout.obs, rollout.actions, rollout.next_obs, rollout.episode_start, rollout.terminated
 
 
 class PlainStream:

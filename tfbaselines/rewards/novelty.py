@@ -212,15 +212,8 @@ class Rnd(NoveltySignal):
         loss = tf.reduce_mean(self.reward(batch))
         return loss, {"loss": loss}
 
-    def rewards(
-        self,
-        obs: Any,
-        actions: np.ndarray,
-        next_obs: Any = None,
-        episode_start: Any = None,
-        terminated: np.ndarray | None = None,
-    ) -> np.ndarray:
-        errors = super().rewards(obs, actions, next_obs)
+    def rewards(self, *steps: Any, **named: Any) -> np.ndarray:
+        errors = super().rewards(*steps, **named)
         return errors / np.float32(np.sqrt(self._moments.var) + EPSILON)
 
     def take_in(self, batch: dict[str, Any]) -> None:
