@@ -1,7 +1,6 @@
 """Findings of the doctor: their fields, their order, and their forms for a terminal and for programs."""
 
 import json
-import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -115,8 +114,6 @@ def ordered(findings: Iterable[Finding]) -> list[Finding]:
 
 def number(value: float) -> str:
     """Write a number in few digits."""
-    if not math.isfinite(value):
-        return str(value)
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
 
 

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfbaselines.algs import get
+from tfbaselines.doctor.findings import number
 from tfbaselines.probes.settings import Difference, cause_of
-from tfbaselines.probes.signs import Sign, number
+from tfbaselines.probes.signs import Sign
 from tfbaselines.probes.trial import Watch, arguments, steps_of_update, try_out
 from tfbaselines.probes.vectors import copies_of
 

@@ -8,12 +8,13 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.algs import get
+from tfbaselines.doctor.findings import number
 from tfbaselines.envs.adapt import as_vec_env
 from tfbaselines.envs.probing import ProbeEnv, RecordedEnv
 from tfbaselines.probes import answers
 from tfbaselines.probes.answers import Question
 from tfbaselines.probes.settings import Difference, cause_of
-from tfbaselines.probes.signs import Sign, number
+from tfbaselines.probes.signs import Sign
 from tfbaselines.probes.trial import LEAST_UPDATES, Watch, arguments, steps_of_update, try_out
 
 # Environment steps of a trial: with a rollout for each update, and with a replay.

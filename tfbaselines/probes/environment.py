@@ -7,8 +7,9 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from tfbaselines.doctor.findings import number
 from tfbaselines.probes.prediction import Explained
-from tfbaselines.probes.signs import Sign, number
+from tfbaselines.probes.signs import Sign
 from tfbaselines.probes.walks import (
     AFTER,
     BEFORE,

@@ -1,6 +1,7 @@
 """Rules of the probes of environments, their wrappers, and episodes."""
 
-from tfbaselines.probes.rule import AGAIN, ANDRYCHOWICZ, EXPERIENCE, HENDERSON, PROBE, ProbeRule
+from tfbaselines.doctor.rules import AGAIN, PROBE
+from tfbaselines.probes.rule import ANDRYCHOWICZ, EXPERIENCE, HENDERSON, ProbeRule
 
 RULES = {
     "check_env": ProbeRule(

@@ -6,8 +6,9 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfbaselines.doctor.findings import number
 from tfbaselines.learn.optimizers import KerasRule, RMSProp
-from tfbaselines.probes.signs import Sign, array_of, number
+from tfbaselines.probes.signs import Sign, array_of
 
 # Movement of a parameter in a gradient step, as a share of its size.
 SMALL, TINY = 1e-5, 2e-6

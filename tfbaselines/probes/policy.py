@@ -7,10 +7,11 @@ import keras
 import numpy as np
 from gymnasium import spaces
 
+from tfbaselines.doctor.findings import number
 from tfbaselines.envs.vec.packed import opened
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.encoding import networks_part, without_mask
-from tfbaselines.probes.signs import Sign, array_of, number
+from tfbaselines.probes.signs import Sign, array_of
 
 # Share of a layer's units that are dead or saturated from which on the layer is a fault.
 FEW_LEFT, MANY = 0.95, 0.7

@@ -1,10 +1,9 @@
-"""One rule of the probes, and the commands and sources that several rules have."""
+"""One rule of the probes, and the sources that several rules have."""
 
 from dataclasses import dataclass
 
-CHECK_ENV = "tfbaselines check_env {env}"
-PROBE = "tfbaselines doctor {run} --probe"
-AGAIN = "tfbaselines run --config={run} --log_path={run}-mended"
+from tfbaselines.doctor.rules import CHECK_ENV
+
 EXPERIENCE = "experience"
 HENDERSON = "Henderson et al. 2018, arXiv:1709.06560"
 ANDRYCHOWICZ = "Andrychowicz et al. 2021, arXiv:2006.05990"

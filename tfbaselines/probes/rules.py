@@ -1,8 +1,8 @@
 """Rules of the probes: what each sign means, its healthy range, its source, and commands that check and mend it."""
 
 from tfbaselines.doctor.findings import Finding
+from tfbaselines.doctor.rules import AGAIN
 from tfbaselines.probes import environment_rules, training_rules
-from tfbaselines.probes.rule import AGAIN
 from tfbaselines.probes.signs import Sign
 
 RULES = environment_rules.RULES | training_rules.RULES

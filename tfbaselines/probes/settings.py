@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from tfbaselines.algs import get
 from tfbaselines.cli.command_line import parse_value
 from tfbaselines.cli.sections import tuned_sections
-from tfbaselines.config.schedules import parse_schedule
+from tfbaselines.doctor.settings import number_of
 from tfbaselines.envs import env_type_of
 from tfbaselines.errors import UsageError
 
@@ -72,10 +72,10 @@ def differences(config: Mapping[str, Any]) -> list[Difference]:
         if name not in own or name in WITHOUT_EFFECT or not own[name].settable:
             continue
         known, origin = (tuned[name], f"tuned for {env_id}") if name in tuned else (defaults.get(name), "default")
-        if _number(value) is None or _number(known) is None:
+        if number_of(value) is None or number_of(known) is None:
             far = 0.0 if _plain(value) == _plain(known) else 1.0
         else:
-            far = _decades(_number(value), _number(known), name)
+            far = _decades(number_of(value), number_of(known), name)
         if far:
             found.append(Difference(name, value, known, origin, far))
     return sorted(found, key=lambda one: -one.decades)
@@ -84,7 +84,7 @@ def differences(config: Mapping[str, Any]) -> list[Difference]:
 def cause_of(difference: Difference) -> str:
     """Return the cause that an argument's difference stands for."""
     above, below = CAUSES.get(difference.name, ("settings", "settings"))
-    value, known = _number(difference.value), _number(difference.known)
+    value, known = number_of(difference.value), number_of(difference.known)
     if value is None or known is None:
         return "settings"
     return above if value > known else below
@@ -96,15 +96,6 @@ def _parsed(own: Mapping[str, Any], section: Mapping[str, Any]) -> dict[str, Any
 
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
-
-
-def _number(value: Any) -> float | None:
-    if value is None or isinstance(value, bool | list | tuple):
-        return None
-    try:
-        return float(parse_schedule(value)(1.0))
-    except (UsageError, TypeError):
-        return None
 
 
 def _decades(value: float, known: float, name: str) -> float:

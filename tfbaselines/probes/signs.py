@@ -23,11 +23,6 @@ class Sign(NamedTuple):
     remedy: str = ""
 
 
-def number(value: float) -> str:
-    """Write a number in few digits."""
-    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
-
-
 def array_of(variable: Any) -> np.ndarray:
     """Return a copy of a parameter's numbers: of a Keras variable, a table of qlearning, or an array."""
     return np.array(variable.numpy() if hasattr(variable, "numpy") else variable)

@@ -1,6 +1,7 @@
 """Rules of the probes of policies, learners and configurations."""
 
-from tfbaselines.probes.rule import AGAIN, ANDRYCHOWICZ, EXPERIENCE, PROBE, PROBES, ProbeRule
+from tfbaselines.doctor.rules import AGAIN, PROBE
+from tfbaselines.probes.rule import ANDRYCHOWICZ, EXPERIENCE, PROBES, ProbeRule
 
 RULES = {
     "dead_units": ProbeRule(

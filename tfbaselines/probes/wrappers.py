@@ -7,7 +7,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.probes.signs import Sign, number
+from tfbaselines.doctor.findings import number
+from tfbaselines.probes.signs import Sign
 from tfbaselines.probes.walks import Course, bounds_of, course, random_action, row_of
 
 SEEDS, STEPS = range(8), 60

@@ -22,7 +22,10 @@ HERE = Path(__file__).parent
 # Modules with rules, in the order of the documentation.
 MODULES = ("settings", "episodes", "columns", "values")
 PROBE = "tfbaselines doctor {run} --probe"
+CHECK_ENV = "tfbaselines check_env {env}"
 PLOT = "tfbaselines plot {run} --value {column}"
+PLOT_RETURNS = "tfbaselines plot {run}"
+PRINT_CONFIG = "tfbaselines run --config={run} --print_config"
 AGAIN = "tfbaselines run --config={run} --log_path={run}-mended"
 
 
@@ -82,7 +85,7 @@ class Rule:
         remedy = f"{AGAIN} {sign.flags}" if sign.flags else self.remedy
         # Runs of other libraries cannot be built by this one's commands.
         remedy = remedy if run.settings.alg else ""
-        check = self.check if run.settings.alg or self.check != PROBE else "tfbaselines plot {run}"
+        check = self.check if run.settings.alg or self.check != PROBE else PLOT_RETURNS
         return Finding(
             self.name,
             self.title,

@@ -7,7 +7,7 @@ import numpy as np
 from tfbaselines.doctor.columns import Series
 from tfbaselines.doctor.evidence import Evidence
 from tfbaselines.doctor.findings import number
-from tfbaselines.doctor.rules import AGAIN, PLOT, Range, Sign, healthy, rule
+from tfbaselines.doctor.rules import AGAIN, CHECK_ENV, PLOT, Range, Sign, healthy, rule
 from tfbaselines.doctor.rules.episodes import is_flat, scaled_reward
 
 # Factors by which a column must leave its healthy range.
@@ -48,7 +48,7 @@ def value_loss_is_large(run: Evidence) -> bool:
     meaning="A loss, a gradient or an observation was nan or infinite; from there on nothing is learned.",
     source="IEEE 754",
     causes=("not_finite", "divergence"),
-    check="tfbaselines check_env {env}",
+    check=CHECK_ENV,
     remedy=f"{AGAIN} --lr=1e-4 --max_grad_norm=0.5",
 )
 def not_finite(run: Evidence) -> Sign | None:

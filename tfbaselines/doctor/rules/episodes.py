@@ -5,11 +5,10 @@ import numpy as np
 from tfbaselines.doctor.columns import Copy
 from tfbaselines.doctor.evidence import Environment, Evidence
 from tfbaselines.doctor.findings import number
-from tfbaselines.doctor.rules import Sign, rule
+from tfbaselines.doctor.rules import AGAIN, CHECK_ENV, PLOT_RETURNS, Sign, rule
 
 # Sizes of a step's reward, |return| / length, in the environments of Gymnasium and in healthy runs.
 REWARD_LOW, REWARD_HIGH = 0.003, 50.0
-RETURNS = "tfbaselines plot {run}"
 
 
 def returns_name(run: Evidence) -> str:
@@ -48,7 +47,7 @@ def usual_size(run: Evidence) -> bool:
     "Without ends values have nothing to compare, and no return is logged.",
     source="Gymnasium's API; experience",
     causes=("no_ends",),
-    check="tfbaselines check_env {env}",
+    check=CHECK_ENV,
 )
 def no_episodes(run: Evidence) -> Sign | None:
     if len(run.episodes.returns) or run.series("return") is not None or run.steps < 1000:
@@ -66,7 +65,7 @@ def no_episodes(run: Evidence) -> Sign | None:
     "gradient, the policy gets none of it.",
     source="Henderson et al. 2018; van Hasselt et al. 2016 (Pop-Art)",
     causes=("rewards_large",),
-    remedy="tfbaselines run --config={run} --log_path={run}-mended --reward_scale=0.01",
+    remedy=f"{AGAIN} --reward_scale=0.01",
 )
 def rewards_large(run: Evidence) -> Sign | None:
     size = scaled_reward(run)
@@ -84,7 +83,7 @@ def rewards_large(run: Evidence) -> Sign | None:
     meaning="Values and advantages vanish beside the networks' first outputs, the entropy bonus and Adam's epsilon.",
     source="Henderson et al. 2018; experience",
     causes=("rewards_small",),
-    remedy="tfbaselines run --config={run} --log_path={run}-mended --reward_scale=100",
+    remedy=f"{AGAIN} --reward_scale=100",
 )
 def rewards_small(run: Evidence) -> Sign | None:
     size = scaled_reward(run)
@@ -145,7 +144,7 @@ def ends_sooner(run: Evidence) -> Sign | None:
     "policy does, ends are missing, or the reward is too rare to be found.",
     source="experience with MountainCar",
     causes=("rewards_constant", "reward_sparse"),
-    check=RETURNS,
+    check=PLOT_RETURNS,
 )
 def returns_equal(run: Evidence) -> Sign | None:
     returns = run.episodes.returns
@@ -190,7 +189,7 @@ def agreement(copies: list[Copy]) -> tuple[float, float]:
     "no more than one.",
     source="two-way analysis of variance; copies of one seed",
     causes=("equal_copies",),
-    check="tfbaselines check_env {env}",
+    check=CHECK_ENV,
 )
 def copies_equal(run: Evidence) -> Sign | None:
     mean, score = agreement(run.copies)
@@ -207,7 +206,7 @@ def copies_equal(run: Evidence) -> Sign | None:
     "truncated=True, values learn that the world ends there.",
     source="Pardo et al. 2018",
     causes=("limits_as_ends",),
-    check="tfbaselines check_env {env}",
+    check=CHECK_ENV,
 )
 def own_limit(run: Evidence) -> Sign | None:
     lengths = run.episodes.lengths
@@ -232,7 +231,7 @@ def own_limit(run: Evidence) -> Sign | None:
     "terminated=True: then equal observations have different values.",
     source="Pardo et al. 2018",
     causes=("limits_as_ends",),
-    check="tfbaselines check_env {env}",
+    check=CHECK_ENV,
 )
 def only_limits(run: Evidence) -> Sign | None:
     lengths = run.episodes.lengths
@@ -246,8 +245,8 @@ def only_limits(run: Evidence) -> Sign | None:
     meaning="The policy was better before: steps are too large for what it has learned, values diverge, or it forgets.",
     source="experience; Andrychowicz et al. 2021",
     causes=("collapse", "rate_large"),
-    check=RETURNS,
-    remedy="tfbaselines run --config={run} --log_path={run}-mended --lr=linear_1e-4",
+    check=PLOT_RETURNS,
+    remedy=f"{AGAIN} --lr=linear_1e-4",
 )
 def returns_fell(run: Evidence) -> Sign | None:
     trend = run.trend
@@ -271,7 +270,7 @@ def worse_than_random(known: Environment, late: float) -> bool:
     "values diverge.",
     source="returns of random policies (tests/doctor/environments.py)",
     causes=("reward_sign", "divergence"),
-    check=RETURNS,
+    check=PLOT_RETURNS,
 )
 def below_random(run: Evidence) -> Sign | None:
     if run.known is None or run.trend is None or not worse_than_random(run.known, run.trend.late):

@@ -2,7 +2,7 @@
 
 from tfbaselines.doctor.evidence import Evidence
 from tfbaselines.doctor.findings import number
-from tfbaselines.doctor.rules import AGAIN, Sign, rule
+from tfbaselines.doctor.rules import AGAIN, PLOT_RETURNS, PRINT_CONFIG, Sign, rule
 
 # Ratio to the tuned setting of the environment, or to the nearest known setting, from which on a rate is wrong.
 FAR = 8.0
@@ -124,7 +124,7 @@ def discount_low(run: Evidence) -> Sign | None:
     "limits alone or not at all.",
     source="Sutton and Barto 2018, section 3.4; experience with Pendulum",
     causes=("discount_large",),
-    check="tfbaselines plot {run}",
+    check=PLOT_RETURNS,
 )
 def discount_one(run: Evidence) -> Sign | None:
     gamma = run.settings.number("gamma")
@@ -273,7 +273,7 @@ def replay_setting(run: Evidence) -> Sign | None:
     meaning="The run ends before it collected as many steps as learning waits for.",
     source="the run's own settings",
     causes=("too_early",),
-    check="tfbaselines run --config={run} --print_config",
+    check=PRINT_CONFIG,
 )
 def starts_late(run: Evidence) -> Sign | None:
     names = ("learning_starts", "update_after", "buffer_init_steps", "nb_warmup_steps")
@@ -291,7 +291,7 @@ def starts_late(run: Evidence) -> Sign | None:
     meaning="No tuned setting of this algorithm has a value of this size.",
     source=TUNED,
     causes=("settings",),
-    check="tfbaselines run --config={run} --print_config",
+    check=PRINT_CONFIG,
     remedy=f"{AGAIN} --tuned",
 )
 def setting_far(run: Evidence) -> Sign | None:

@@ -4,7 +4,7 @@ import numpy as np
 
 from tfbaselines.doctor.evidence import Evidence
 from tfbaselines.doctor.findings import number
-from tfbaselines.doctor.rules import AGAIN, PLOT, Sign, rule
+from tfbaselines.doctor.rules import AGAIN, PLOT, PLOT_RETURNS, Sign, rule
 from tfbaselines.doctor.rules.columns import range_of
 from tfbaselines.doctor.rules.episodes import scaled_reward
 
@@ -170,7 +170,7 @@ def rate_ended(run: Evidence) -> Sign | None:
     meaning="Healthy runs of this algorithm need more steps before their returns rise.",
     source="num_timesteps of tuned settings",
     causes=("too_early",),
-    check="tfbaselines plot {run}",
+    check=PLOT_RETURNS,
     remedy="tfbaselines run --resume={run}",
 )
 def too_early(run: Evidence) -> Sign | None:
