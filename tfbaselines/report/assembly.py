@@ -117,8 +117,9 @@ def _scores(tasks: Sequence[Task], colors: Mapping[str, int]) -> str:
         shown = tables.scores(task, colors, target(task.env))
         parts += [f"<h3>{escape(task.name)}</h3>", shown, page.bullets(sentences(pairs))]
     note = (
-        "A run's score is the mean of the last tenth of its curve. Two methods are told apart if a permutation test of "
-        "their ranks gives p < 0.05; p is of each pair alone, so that among many pairs some seem to differ by chance. "
+        "A run's score is the mean of the last tenth of its curve. Two methods differ significantly if a permutation "
+        "test of their ranks gives p < 0.05. The p-values are not corrected for the number of pairs: among many pairs, "
+        "some differences are significant by chance. "
         "A bench score is that of tfbaselines bench table; a gap is how far runs are below the return that solves the "
         "task."
     )

@@ -14,9 +14,9 @@ import numpy as np
 LEVEL = 0.95
 RESAMPLES = 2000
 PERMUTATIONS = 10_000
-# Two configurations are told apart at this probability of error; a number of seeds is estimated for this power.
+# Significance level of the test between two configurations, and power for which the number of seeds is estimated.
 ALPHA, POWER = 0.05, 0.8
-# Numbers in memory at once; a statistic may compute about as many for each number of its scores.
+# Numbers in memory at once, and the most that a statistic computes for each of its scores.
 CHUNK, POINTS = 2**22, 100
 
 
@@ -133,7 +133,7 @@ def band(curves: np.ndarray, resamples: int = 500, seed: int = 0) -> tuple[np.nd
 
 
 def p_value(first: np.ndarray, second: np.ndarray, seed: int = 0) -> float:
-    """Compute the probability that equal configurations seem to differ at least as much as these do.
+    """Compute the p-value of the difference between two configurations.
 
     A permutation test of `probability_of_improvement`: within each task the runs are dealt to the two sides at random.
     Three runs a side cannot get below 0.1, four not below 0.03.
@@ -157,7 +157,7 @@ def p_value(first: np.ndarray, second: np.ndarray, seed: int = 0) -> float:
 
 
 def seeds_needed(probability: float, tasks: int = 1, alpha: float = ALPHA, power: float = POWER) -> int | None:
-    """Estimate the seeds a side that tell two configurations apart; None if they do not differ.
+    """Estimate the seeds of each configuration that make their difference significant; None if they do not differ.
 
     Noether's formula for the Mann-Whitney test (1987): with as many runs on both sides, a two-sided test at level
     `alpha` finds a probability of improvement of p with probability `power` from

@@ -12,7 +12,7 @@ from tfbaselines.report.measured import Measured
 FEW_METHODS = 4
 # Sentences about pairs of a task.
 MOST_SENTENCES = 8
-# A larger number of seeds is not worth naming.
+# A larger estimate of seeds is shown as 'more than' this number.
 MANY_SEEDS = 100
 
 
@@ -50,8 +50,8 @@ class Pair(NamedTuple):
     tasks: int
 
     @property
-    def told_apart(self) -> bool:
-        """True if chance alone would rarely give this difference."""
+    def significant(self) -> bool:
+        """True if the test's p-value is below the significance level."""
         return self.p_value < statistics.ALPHA
 
 
@@ -91,19 +91,20 @@ def _pair(one: str, two: str, first: np.ndarray, second: np.ndarray) -> Pair:
 
 
 def sentences(pairs: Sequence[Pair]) -> list[tuple[str, bool]]:
-    """Say which methods the seeds tell apart, and how many seeds would tell the others apart.
+    """Say which methods differ significantly, and how many seeds the other pairs would need.
 
     Returns:
-        (sentence, whether it is decided) for each pair, or for several.
+        (sentence, whether the difference is significant) for each pair, or for several.
     """
     # On many tasks, one seed of each may do.
-    if pairs and all(pair.counts == (1, 1) and not pair.told_apart for pair in pairs):
+    if pairs and all(pair.counts == (1, 1) and not pair.significant for pair in pairs):
         needed = max(2, statistics.seeds_needed(1.0, pairs[0].tasks) or 0)
         return [(f"One seed each cannot tell any two methods apart; about {needed} can.", False)]
-    found = [(_sentence(pair), pair.told_apart) for pair in pairs[:MOST_SENTENCES]]
+    found = [(_sentence(pair), pair.significant) for pair in pairs[:MOST_SENTENCES]]
     if len(pairs) > MOST_SENTENCES:
-        apart = sum(pair.told_apart for pair in pairs[MOST_SENTENCES:])
-        found.append((f"Among the {len(pairs) - MOST_SENTENCES} other pairs, {apart} are told apart.", apart > 0))
+        others = pairs[MOST_SENTENCES:]
+        count = sum(pair.significant for pair in others)
+        found.append((f"Among the {len(others)} other pairs, {count} differ significantly.", count > 0))
     return found
 
 
@@ -111,7 +112,7 @@ def _sentence(pair: Pair) -> str:
     first, second = pair.counts
     seeds = f"These {first} and {second} seeds" if first != second else f"These {first} seeds"
     better = f"({pair.better} was better in {pair.probability:.0%} of the pairs of runs, p = {pair.p_value:.2g})"
-    if pair.told_apart:
+    if pair.significant:
         return f"{pair.better} is better than {pair.worse} {better}."
     needed = statistics.seeds_needed(pair.probability, pair.tasks)
     these = f"{'One seed each' if first == second == 1 else seeds} cannot tell {pair.better} from {pair.worse}"
