@@ -258,14 +258,14 @@ def collect(directories: list[str]) -> Any:
             if progress.exists():
                 configs.append(json.loads(path.read_text(encoding="utf-8")))
                 curves.append(_curve(configs[-1], pd.read_csv(progress, float_precision="round_trip")))
-    for curve, label in zip(curves, _told_apart(configs), strict=True):
+    for curve, label in zip(curves, _labels(configs), strict=True):
         tables.append(curve.assign(**{SETTINGS: label}))
     if not tables:
         raise UsageError(f"no runs (config.json and progress.csv) under {', '.join(directories)}")
     return pd.concat(tables, ignore_index=True)
 
 
-def _told_apart(configs: list[dict[str, Any]]) -> list[str]:
+def _labels(configs: list[dict[str, Any]]) -> list[str]:
     """Name the settings of each run that not all runs of its algorithm and environment have; number equal runs."""
     from tfbaselines.plot.results import differing_settings, settings_of, settings_shown
 

@@ -167,7 +167,7 @@ def _read(dirname: str, files: Sequence[str], kinds: Sequence[str]) -> tuple[dic
     tables: dict[str, pandas.DataFrame] = {}
     problems: list[str] = []
     for kind in kinds:
-        # So do those beside another log.
+        # TensorBoard's files beside another log repeat it too.
         if kind == "events" and tables:
             continue
         try:
@@ -242,7 +242,7 @@ def group_of(dirname: str, config: Mapping[str, Any] | None = None) -> tuple[str
 def labelled(runs: Sequence[Run]) -> list[Run]:
     """Label runs by the shortest end of their group's path that no other group has, and by settings that differ."""
     runs = grouped_by_settings(runs)
-    labels = told_apart({run.group for run in runs})
+    labels = shortest_ends({run.group for run in runs})
     settings = {group: {run.settings for run in runs if run.group == group} for group in labels}
     differing = {group: differing_settings(of_group) for group, of_group in settings.items()}
     words = [[labels[run.group], *settings_shown(run.settings, differing[run.group])] for run in runs]
@@ -251,7 +251,7 @@ def labelled(runs: Sequence[Run]) -> list[Run]:
 
 def grouped_by_settings(runs: Sequence[Run]) -> list[Run]:
     """Put runs of one environment with equal settings into one group, named after all their directories."""
-    labels = told_apart({run.group for run in runs})
+    labels = shortest_ends({run.group for run in runs})
     names: dict[Any, dict[str, None]] = {}
     for run in (run for run in runs if not run.named):
         names.setdefault((run.env, run.settings), {})[labels[run.group]] = None
@@ -278,14 +278,14 @@ def settings_shown(settings: frozenset[tuple[str, str]], differing: frozenset[tu
 def labelled_each(runs: Sequence[Run], named: bool) -> list[Run]:
     """Label each run by the shortest distinct end of its path, after its group's label if that was `named`."""
     paths = [Path(run.dirname).resolve().parts for run in runs]
-    labels = told_apart(set(paths))
+    labels = shortest_ends(set(paths))
     return [
         run._replace(label=f"{run.label}: {labels[path]}" if named else labels[path])
         for run, path in zip(runs, paths, strict=True)
     ]
 
 
-def told_apart(paths: set[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+def shortest_ends(paths: set[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
     """Map each path to the shortest end that no other path has."""
 
     def ending(path: tuple[str, ...]) -> str:

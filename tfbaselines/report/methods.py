@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from tfbaselines.plot.results import Run, differing_settings, grouped_by_settings, settings_shown, told_apart
+from tfbaselines.plot.results import Run, differing_settings, grouped_by_settings, settings_shown, shortest_ends
 
 # A longer list of settings is replaced by a number; the table of arguments has them.
 MOST_SETTINGS, LONGEST = 3, 48
@@ -22,7 +22,7 @@ def with_methods(runs: Sequence[Run]) -> list[Run]:
     runs = [run._replace(env=run.env[:LONGEST_NAME]) for run in runs]
     several = len({str(run.config.get("alg")) for run in runs}) > 1
     runs = grouped_by_settings([run if run.named else run._replace(group=_method(run, several)) for run in runs])
-    names = told_apart({run.group for run in runs})
+    names = shortest_ends({run.group for run in runs})
     settings: defaultdict[tuple[str, tuple[str, ...]], set[frozenset[tuple[str, str]]]] = defaultdict(set)
     for run in runs:
         settings[run.env, run.group].add(run.settings)
