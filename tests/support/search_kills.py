@@ -96,7 +96,7 @@ def kill(search, rng):
 
 
 def trial(directory, kills, trials, real=False, seconds=0.3, longest=1.5, seed=0):
-    """Kill a search so often, let it end, and return what was counted; AssertionError if anything is lost."""
+    """Kill a search `kills` times, let it end, and return the counts; AssertionError if anything is lost."""
     rng, counts = random.Random(seed), Counter()
     known, sizes, search = {}, {}, None
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"}

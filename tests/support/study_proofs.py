@@ -37,7 +37,7 @@ def children(process):
 
 
 def disturb(study, kills, moments):
-    """Kill the worker or one of its runs so many times while the study goes on; return how often each."""
+    """Kill the worker or one of its runs up to `kills` times during the study; return the number of kills of each."""
     count = {"worker": 0, "run": 0}
     process = start(study)
     while sum(count.values()) < kills and process.poll() is None:
@@ -51,7 +51,7 @@ def disturb(study, kills, moments):
         if victim == "worker":
             process.wait()
             process = start(study)
-    # Three kills without a new checkpoint are given up.
+    # A run fails after three kills without a new checkpoint.
     while process.wait() and Study(study).names(FAILED):
         subprocess.run([*COMMAND, "retry", str(study)], check=True)
         process = start(study)

@@ -1,8 +1,8 @@
-"""Columns of logs: those of steps, times, episodes and returns that algorithms and libraries write, and their names."""
+"""Columns of steps, times, episodes and returns in the logs of algorithms and libraries, and their readable names."""
 
 from tfbaselines.logs.formats import STEPS
 
-# Columns in order of preference. After those of this package, baselines and Spinning Up come those of
+# Columns in order of preference. After the columns of this package, baselines and Spinning Up come columns of
 # Stable-Baselines3 (time/, rollout/, eval/) and CleanRL (charts/); `steps` and `r` are columns of monitor files.
 XAXES = (*STEPS, "time/total_timesteps", "global_step", "Epoch")
 TIMES = (

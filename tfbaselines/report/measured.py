@@ -23,11 +23,11 @@ AXES["episodes"] = SHORT_XAXES["episodes"]
 FINAL_SHARE = 0.1
 # A log of fewer rows is replaced by the run's single episodes.
 FEW_ROWS = 10
-# Parts of a run with a rate each.
+# Parts of a run; without logged rates, its rate is the median of the parts' rates.
 PARTS = 20
 # File of `bench table` with a score.
 RESULT, LARGEST_RESULT = "result.json", 2**16
-# Texts from a run's files are cut there.
+# Characters at which texts from a run's files are cut.
 LONGEST_TEXT = 200
 VIDEOS = (".mp4", ".webm")
 # Directories below a run's in which videos are.
@@ -62,7 +62,7 @@ class Measured(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The run's name among those of its method: its seed, or else its directory."""
+        """The run's name among the runs of its method: its seed, or else its directory."""
         return f"seed {self.facts['seed']}" if self.facts["seed"] else os.path.basename(self.run.dirname)
 
     @property
@@ -153,7 +153,6 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _rate(run: Run, curves: Mapping[str, Series]) -> str:
     """Return the median of the logged steps per second, or else of parts of the run: it may have been paused."""
-    found = None
     try:
         found = series(run, AXES["steps"], RATES)
     except UsageError:

@@ -12,7 +12,7 @@ from typing import Any
 from tfbaselines.report import look
 from tfbaselines.report.measured import AXES
 
-# More methods are hidden at first, but for the best ones.
+# With more than FEW_METHODS, the curves show only the best ones at first, about SHOWN_METHODS in all.
 FEW_METHODS, SHOWN_METHODS = 10, 8
 HERE = Path(__file__).parent
 AXIS_NAMES = {"steps": "steps", "time": "wall time", "episodes": "episodes"}

@@ -16,11 +16,11 @@ from tfbaselines.report.tasks import Task
 WIDE, HIGH = 150, 22
 # Larger numbers are written with an exponent.
 LARGE = 1e10
-# Arguments that a table has.
+# Largest number of arguments in a table.
 MOST_ARGUMENTS = 200
-# Methods of a matrix.
+# Largest number of methods in a matrix.
 MOST_COMPARED = 12
-# Numbers of an axis in the table below curves.
+# Points of an axis in the table below curves.
 COLUMNS = 5
 
 

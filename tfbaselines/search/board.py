@@ -42,7 +42,7 @@ def load_optuna() -> Any:
     except ImportError:
         raise UsageError('a search needs Optuna: pip install "tfbaselines[search]"') from None
     if importlib.util.find_spec("matplotlib") is None:
-        # Not only at the end.
+        # Raise now, not only when the report is written.
         raise UsageError('the report of a search needs matplotlib: pip install "tfbaselines[search]"')
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
@@ -116,7 +116,7 @@ class Board:
         with self.alone():
             if first:
                 self._study.enqueue_trial(settings.defaults())
-            # A generator of the trial's own: a search that is resumed samples as one that was not interrupted.
+            # Seed the sampler for each trial, so that a resumed search samples as an uninterrupted one does.
             seed = (settings.seed * 1_000_003 + len(self.trials())) % 2**32
             self._study.sampler = optuna.samplers.TPESampler(n_startup_trials=STARTUP, seed=seed, constant_liar=True)
             trial = self._study.ask()

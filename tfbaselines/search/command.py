@@ -132,7 +132,7 @@ def carry_out(directory: Path, settings: Settings, plan: Plan, say: Say, command
         f"search in '{directory}': {len(settings.space)} arguments, {trials.progress().ended}/{plan.trials} trials done"
     )
     status = 0
-    # A trial whose worker was killed at the very end goes on.
+    # Work again if another worker was killed before it ended its trial.
     while not status and not trials.finished():
         status = work(study, plan.jobs, command, say=trials.hear, guide=trials)
     if status:

@@ -26,7 +26,7 @@ JUDGE = "judge"
 DEFAULTS = "defaults"
 EVALUATION = "evaluation.json"
 LARGEST = 2**20
-# Seed of the episodes that judge, and environments that play them.
+# Seed and number of environments of the judgement's episodes.
 EPISODES_SEED, ENVIRONMENTS = 1000, 10
 
 

@@ -1,6 +1,6 @@
 """Pictures of a search: its history, importances, a slice for each argument, the runs' evaluations, a contour.
 
-Drawn here: Optuna's own contour needs SciPy, and its figures are those of pyplot, which keeps them all.
+Optuna's own plots are not used: its contour needs SciPy, and its figures come from pyplot, which keeps them all.
 """
 
 import math

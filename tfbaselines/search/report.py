@@ -78,7 +78,7 @@ def _judgement(settings: Settings, judged: Judged | None) -> str:
 
 def _best_trials(trials: list[Any]) -> str:
     known = [trial for trial in trials if value_of(trial) is not None]
-    # A trial that ended early has no score of all its seeds.
+    # Finished trials come first: the score of a trial that ended early does not cover all its seeds.
     ordered = sorted(known, key=lambda trial: (trial.state.name == "COMPLETE", value_of(trial)), reverse=True)[
         :MOST_TRIALS
     ]

@@ -26,7 +26,7 @@ OF_THE_SEARCH += ("evaluate_every", "evaluate_episodes", "print_config", "help",
 LAST = 0.8
 # Checkpoints of a run: a killed run repeats a tenth at most.
 CHECKPOINTS = 10
-# Distance of the seeds that judge from the seeds of the search.
+# Distance of the judgement's seeds from the seeds of the search.
 JUDGES_APART = 1_000_000
 
 

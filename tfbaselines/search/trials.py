@@ -31,9 +31,9 @@ RETURN = "evaluation/return"
 NOT_FINITE = 3
 # Seconds between two looks at the trials, and at a run's evaluations.
 SECONDS = 1.0
-# Seconds without a line after which one tells that the search goes on.
+# After this many seconds without output, a line reports that the search is still running.
 QUIET = 600.0
-# The search ends if so many trials fail and none is finished.
+# The search ends with an error after this many failed trials, unless a trial is finished.
 MOST_FAILURES = 3
 PRUNED, RACED, DIVERGED = "pruned in its first run", "lost the race", "a number was not finite"
 
@@ -272,7 +272,7 @@ class Trials(Guide):
         return now != size
 
     def accepts(self, cell: Cell, status: int) -> bool:
-        """Return True if a run that failed is an answer: its numbers were not finite."""
+        """Return True if a run ended because a number was not finite: such a trial is bad, not broken."""
         if status == NOT_FINITE:
             self.board.note(int(cell.group), REASON, DIVERGED)
         return status == NOT_FINITE

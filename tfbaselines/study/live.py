@@ -17,12 +17,12 @@ ADDRESS = "127.0.0.1"
 HOSTS = ("localhost", ADDRESS)
 # Seconds between two loads of an open page.
 REFRESH = 10.0
-# A report is as old as this many times the seconds that it takes.
+# A report is served for this many times the seconds that it took to build.
 SHARE = 5
 
 
 class Page:
-    """The report of a study, built when it is asked for and not more often than a share of the time."""
+    """The report of a study, built on request; building takes at most 1 / (1 + SHARE) of the time."""
 
     def __init__(self, study: Study, directory: str) -> None:
         self._study = study

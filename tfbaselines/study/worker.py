@@ -22,7 +22,7 @@ from tfbaselines.training.guards import StopSignals
 
 # Seconds between two looks at the processes, the longest when nothing happens.
 SHORTEST, LONGEST = 0.002, 0.1
-# A run that was killed so often without a new checkpoint fails.
+# A run fails after this many kills without a new checkpoint.
 MOST_KILLS = 3
 # Bytes that a disk must have room for.
 ROOM = 2**16
@@ -149,7 +149,7 @@ class _Worker:
 
     def _fill(self) -> bool:
         started = False
-        # A guide that adds cells for every idle job would leave none idle for those of dead workers.
+        # Adopt the cells of dead workers first: a guide adds cells for every idle job.
         while self._guided and len(self._running) < self._jobs and (claim := self._member.adopt()):
             self._start(claim)
             started = True
