@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tfbaselines.study.cells import Cell, check_words
+from tfbaselines.study.cells import Cell, parse_words
 from tfbaselines.study.engines import needed
 from tfbaselines.study.measures import last_row, measure, number_of
 from tfbaselines.study.process import last_error, shared_cores, start
@@ -33,7 +33,7 @@ def trainable(alg: str, **arguments: Any) -> Callable[[dict[str, Any]], None]:
         arguments: arguments of the command line for every trial, such as env and num_timesteps.
     """
     words = {"alg": alg} | {name: str(value) for name, value in arguments.items()}
-    check_words(words)
+    parse_words(words)
 
     def train(config: dict[str, Any]) -> None:
         _Trial(words | {name: str(value) for name, value in config.items()}).run()
@@ -43,7 +43,7 @@ def trainable(alg: str, **arguments: Any) -> Callable[[dict[str, Any]], None]:
 
 class _Trial:
     def __init__(self, words: dict[str, str]) -> None:
-        check_words(words)
+        parse_words(words)
         self._tune = needed("ray.tune", "ray")
         self._cell = Cell("trial", "trial", "run", words)
         self._place = Path(self._tune.get_context().get_trial_dir()).absolute() / self._cell.directory

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from tfbaselines import __version__
-from tfbaselines.algs import ALGORITHMS, get
-from tfbaselines.cli.command_line import Arguments, parse
-from tfbaselines.cli.sections import below
+from tfbaselines.algs import get
+from tfbaselines.cli.command_line import Arguments
 from tfbaselines.errors import UsageError, bad_argument, check_at_least
 from tfbaselines.files import read_document, write_whole
 from tfbaselines.limits import SEED, TIMESTEPS
 from tfbaselines.search.space import Space, defaults, read_space, sample
+from tfbaselines.study.cells import parse_words
 
 FILE_NAME = "search.json"
 LARGEST = 2**20
@@ -100,9 +100,7 @@ class Settings:
         return {"log_interval": str(max(1, int(self.every / (2 * math.prod(steps) * args.num_env))))}
 
     def _parsed(self, found: Mapping[str, str]) -> Arguments:
-        words = {**self.words, **found}
-        added, origins = below(words, {})
-        return parse({**added, **words}, ALGORITHMS, {name: origins[name] for name in origins.keys() - words.keys()})
+        return parse_words({**self.words, **found})
 
     def check(self) -> None:
         """Raise a UsageError for arguments that no run would take."""

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tfbaselines.algs import ALGORITHMS, get
-from tfbaselines.cli.command_line import parse
+from tfbaselines.cli.command_line import Arguments, parse
 from tfbaselines.cli.sections import below
 from tfbaselines.errors import UsageError, check_at_least, nearest, unknown
 from tfbaselines.words import pieces
@@ -94,7 +94,7 @@ def combinations(
             setting = dict(zip(settings, values, strict=True))
             words = {"alg": alg, "env": env, **common, **setting}
             words = _of_config(config, words) | words
-            check_words(words)
+            parse_words(words)
             varied = {name: value for name, value in setting.items() if len(settings[name]) > 1}
             groups[_unique(_group_name(alg, env, varied), groups)] = words
     return _seeded(groups, seeds)
@@ -135,10 +135,10 @@ def _of_config(path: str | None, words: dict[str, str]) -> dict[str, str]:
     return {name: str(value) for name, value in values.items() if name not in ("alg", "env", "seed")}
 
 
-def check_words(words: Mapping[str, str]) -> None:
-    """Raise a UsageError for wrong arguments of a run, without TensorFlow."""
+def parse_words(words: Mapping[str, str]) -> Arguments:
+    """Parse the arguments of a run; UsageError for wrong ones. This does not load TensorFlow."""
     added, origins = below(words, {})
-    parse({**added, **words}, ALGORITHMS, {name: origins[name] for name in origins.keys() - words.keys()})
+    return parse({**added, **words}, ALGORITHMS, {name: origins[name] for name in origins.keys() - words.keys()})
 
 
 def _group_name(alg: str, env: str, varied: Mapping[str, str]) -> str:
