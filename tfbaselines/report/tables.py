@@ -35,21 +35,19 @@ def number(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Compose a table of cells that are HTML; the first cell of a row is its heading.
 
     Args:
         head: texts.
         rows: HTML of the cells; cells of numbers are put to the right by the style sheet.
-        caption: text.
     """
     heads = "".join(f'<th scope="col">{escape(text)}</th>' for text in head)
     lines = []
     for first, *others in rows:
         lines.append(f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in others)}</tr>')
-    shown = f"<caption>{escape(caption)}</caption>" if caption else ""
     body = f"<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody>"
-    return f'<div class="scroll" tabindex="0"><table>{shown}{body}</table></div>'
+    return f'<div class="scroll" tabindex="0"><table>{body}</table></div>'
 
 
 def named(method: str, color: int) -> str:
