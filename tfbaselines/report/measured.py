@@ -29,7 +29,8 @@ PARTS = 20
 RESULT, LARGEST_RESULT = "result.json", 2**16
 # Characters at which texts from a run's files are cut.
 LONGEST_TEXT = 200
-VIDEOS = (".mp4", ".webm")
+# Kinds of videos by the end of their names.
+VIDEOS = {".mp4": "video/mp4", ".webm": "video/webm"}
 # Directories below a run's in which videos are.
 VIDEO_DIRECTORIES = ("", "videos", "video")
 MOST_VIDEOS = 6
@@ -175,6 +176,6 @@ def find_videos(run: Run) -> list[Path]:
     for place in (Path(run.dirname, below) for below in VIDEO_DIRECTORIES):
         if place.is_dir() and not place.is_symlink():
             with os.scandir(place) as entries:
-                own = (entry for entry in entries if entry.name.lower().endswith(VIDEOS))
+                own = (entry for entry in entries if entry.name.lower().endswith(tuple(VIDEOS)))
                 found += [(entry.stat().st_mtime, entry.path) for entry in own if entry.is_file(follow_symlinks=False)]
     return [Path(path) for _, path in sorted(found)[-MOST_VIDEOS:]]

@@ -8,11 +8,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tfbaselines.files import MIB, in_units, open_regular
-from tfbaselines.report.measured import Measured
+from tfbaselines.report.measured import VIDEOS, Measured
 
 # Bytes of a video that is put into the page, and of all of them.
 LARGEST, ALL = 2 * MIB, 12 * MIB
-TYPES = {".mp4": "video/mp4", ".webm": "video/webm"}
 
 
 def gallery(runs: Sequence[Measured], out: str) -> tuple[str, str]:
@@ -53,7 +52,7 @@ def _figure(run: Measured, source: str, video: Path, inside: bool) -> str:
 def _embedded(video: Path) -> str:
     with open_regular(video) as file:
         content = file.read(int(LARGEST))
-    return f"data:{TYPES[video.suffix.lower()]};base64,{base64.b64encode(content).decode()}"
+    return f"data:{VIDEOS[video.suffix.lower()]};base64,{base64.b64encode(content).decode()}"
 
 
 def _relative(video: Path, out: str) -> str:
