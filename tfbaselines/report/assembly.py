@@ -12,7 +12,7 @@ from tfbaselines.errors import UsageError, bad_argument, check_at_least, complai
 from tfbaselines.files import write_whole
 from tfbaselines.plot.results import MOST_PROBLEMS, expand, find_all
 from tfbaselines.report import NAME, data, look, page, tables, videos
-from tfbaselines.report.measured import AXES, Measured, measure
+from tfbaselines.report.measured import Measured, measure
 from tfbaselines.report.methods import with_methods
 from tfbaselines.report.tasks import Task, normalized, pairs_of, sentences, shared, tasks_of
 
@@ -91,29 +91,29 @@ def _header(runs: Sequence[Measured], tasks: Sequence[Task], methods: Sequence[s
 def _curves(tasks: Sequence[Task], panels: Sequence[Mapping[str, Any]], colors: Mapping[str, int]) -> str:
     if not tasks:
         return ""
-    axes = {axis for panel in panels for axis in panel["axes"]}
     ranked = dict.fromkeys(method for task in tasks for method in task.methods)
     controls = page.controls(
         {method: colors[method] for method in ranked},
         [task.name for task in tasks],
-        [axis for axis in AXES if axis in axes],
+        {axis for panel in panels for axis in panel["axes"]},
     )
-    places = [
-        page.panel(
-            place, panel["title"], page.folded("numbers", tables.curve_numbers(panel, list(colors))), of_task=place
-        )
-        for place, panel in enumerate(panels)
-    ]
+    places = [_plot(place, panel, colors, of_task=place) for place, panel in enumerate(panels)]
     note = page.paragraph(
         "A line is the interquartile mean over the seeds of a method. Drag over a plot to enlarge a range."
     )
-    return page.section("curves", "Curves", controls, note, f'<div class="panels">{"".join(places)}</div>')
+    return page.section("curves", "Curves", controls, note, page.panels(places))
+
+
+def _plot(place: int, panel: Mapping[str, Any], colors: Mapping[str, int], of_task: int | None = None) -> str:
+    """Compose the place of a plot, with the table of its numbers below."""
+    numbers = page.folded("numbers", tables.curve_numbers(panel, list(colors)))
+    return page.panel(place, panel["title"], numbers, of_task)
 
 
 def _scores(tasks: Sequence[Task], colors: Mapping[str, int]) -> str:
     parts = []
     for task in tasks:
-        pairs = pairs_of({method: task.scores(method) for method in task.methods})
+        pairs = pairs_of(task.scores_by_method())
         shown = tables.scores(task, colors, target(task.env))
         parts += [f"<h3>{escape(task.name)}</h3>", shown, page.bullets(sentences(pairs))]
     note = (
@@ -148,8 +148,7 @@ def _overall(tasks: Sequence[Task], colors: Mapping[str, int], panels: list) -> 
     parts = [page.paragraph(note), tables.overall(matrices, colors)]
     parts.append(page.bullets(sentences(pairs_of(matrices))))
     parts.append(page.folded("probability of improvement", tables.improvement(matrices, colors), open_at_first=True))
-    numbers = page.folded("numbers", tables.curve_numbers(profile, list(colors)))
-    parts.append(f'<div class="panels">{page.panel(len(panels) - 1, profile["title"], numbers)}</div>')
+    parts.append(page.panels([_plot(len(panels) - 1, profile, colors)]))
     return page.section("overall", "All environments together", *parts)
 
 
@@ -158,20 +157,17 @@ def _profiles(tasks: Sequence[Task], colors: Mapping[str, int], panels: list) ->
     for task in tasks:
         if max(len(runs) for runs in task.methods.values()) < 2:
             continue
-        scores = {method: task.scores(method) for method in task.methods}
-        panels.append(data.profiles(scores, colors, task.name, "final score"))
-        numbers = page.folded("numbers", tables.curve_numbers(panels[-1], list(colors)))
-        places.append(page.panel(len(panels) - 1, task.name, numbers))
-    content = f'<div class="panels">{"".join(places)}</div>' if places else ""
-    return page.section("profiles", "Performance profiles", content)
+        panels.append(data.profiles(task.scores_by_method(), colors, task.name, "final score"))
+        places.append(_plot(len(panels) - 1, panels[-1], colors))
+    return page.section("profiles", "Performance profiles", page.panels(places))
 
 
 def _improvement(tasks: Sequence[Task], colors: Mapping[str, int]) -> str:
     parts = []
     for task in tasks:
         if len(task.methods) > 1:
-            scores = {method: task.scores(method) for method in task.methods}
-            parts.append(page.folded(task.name, tables.improvement(scores, colors), open_at_first=len(tasks) == 1))
+            table = tables.improvement(task.scores_by_method(), colors)
+            parts.append(page.folded(task.name, table, open_at_first=len(tasks) == 1))
     return page.section("improvement", "Probability of improvement", *parts)
 
 

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ def folded(title: str, content: str, open_at_first: bool = False) -> str:
     return f"<details{' open' * open_at_first}><summary>{escape(title)}</summary>{content}</details>"
 
 
-def controls(methods: Mapping[str, int], tasks: Sequence[str], axes: Sequence[str]) -> str:
+def controls(methods: Mapping[str, int], tasks: Sequence[str], axes: Collection[str]) -> str:
     """Compose the buttons of the curves: x-axis, seeds, bands, environments, and methods with their colors."""
     shown = [name for name in AXES if name in axes]
     buttons = [f'<button type="button" data-axis="{name}">{AXIS_NAMES[name]}</button>' for name in shown]
@@ -115,6 +115,11 @@ def panel(number: int, title: str, below: str, of_task: int | None = None) -> st
     nothing = "<noscript>The plot needs JavaScript; the numbers stand below.</noscript>"
     place = f'<div class="plot" id="plot-{number}">{nothing}</div>'
     return f"<section{belongs}><h3>{escape(title)}</h3>{place}{below}</section>"
+
+
+def panels(places: Sequence[str]) -> str:
+    """Compose plots side by side; empty without plots."""
+    return f'<div class="panels">{"".join(places)}</div>' if places else ""
 
 
 def bullets(items: Sequence[tuple[str, bool]]) -> str:

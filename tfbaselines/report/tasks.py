@@ -38,6 +38,10 @@ class Task(NamedTuple):
         """Return a method's final scores: [R, 1]."""
         return np.array([[run.score] for run in self.methods[method]])
 
+    def scores_by_method(self) -> dict[str, np.ndarray]:
+        """Return the final scores of every method, [R, 1] each."""
+        return {method: self.scores(method) for method in self.methods}
+
 
 class Pair(NamedTuple):
     """A method that seems better than another on some tasks, the probability of improvement, and a test's result."""
@@ -150,11 +154,11 @@ def normalized(tasks: Sequence[Task], methods: Sequence[str]) -> dict[str, np.nd
     """
     columns: dict[str, list[np.ndarray]] = {method: [] for method in methods}
     for task in tasks:
-        scores = {method: task.scores(method)[:, 0] for method in methods}
-        every = np.concatenate([task.scores(method)[:, 0] for method in task.methods])
+        scores = task.scores_by_method()
+        every = np.concatenate(list(scores.values()))
         low, span = every.min(), np.ptp(every) or 1.0
         for method in methods:
-            columns[method].append((scores[method] - low) / span)
+            columns[method].append((scores[method][:, 0] - low) / span)
     matrices = {}
     for method, own in columns.items():
         count = min(map(len, own))
