@@ -77,10 +77,7 @@ def plot(args: argparse.Namespace) -> str:
     panels = [panel for own in environments.values() for value in values for panel in make_panels(own, value, args)]
     if not panels:
         raise UsageError(f"no run has values of {', '.join(_shown(value, args) for value in values)}{_beside(args)}")
-    first, *others = results.expand(args.dirs[0])
-    # A prefix of several directories: their parent.
-    place = os.path.dirname(first) if others else first
-    out = os.path.expanduser(args.out) if args.out else os.path.join(place, "plot.png")
+    out = os.path.expanduser(args.out) if args.out else results.file_in_first(args.dirs[0], "plot.png")
     draw(panels, out)
     return out
 
@@ -177,7 +174,7 @@ def make_panel(runs: Sequence["Run"], columns: Sequence[str], value: str, args: 
         except UsageError as error:
             if len(runs) == 1:
                 raise
-            print(error, file=sys.stderr)
+            complain(str(error))
             continue
         if series is None:
             complain(f"no values of {_shown(value, args)}{_beside(args)} in {run.dirname}")

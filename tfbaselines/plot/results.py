@@ -121,6 +121,12 @@ def expand(path: str) -> list[str]:
     return found
 
 
+def file_in_first(path: str, name: str) -> str:
+    """Return the path of a file in a directory, or, for a prefix of several directories, in their parent."""
+    first, *others = expand(path)
+    return os.path.join(os.path.dirname(first) if others else first, name)
+
+
 def find_runs(root: str, legend: str | None = None) -> list[Run]:
     """Find the runs in `root` and below it; `legend` names their group, by default the experiment."""
     runs: list[Run] = []

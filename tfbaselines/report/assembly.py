@@ -10,7 +10,7 @@ from typing import Any
 from tfbaselines import __version__
 from tfbaselines.errors import UsageError, bad_argument, check_at_least, complain
 from tfbaselines.files import write_whole
-from tfbaselines.plot.results import MOST_PROBLEMS, expand, find_all
+from tfbaselines.plot.results import MOST_PROBLEMS, expand, file_in_first, find_all
 from tfbaselines.report import NAME, data, look, page, tables, videos
 from tfbaselines.report.measured import Measured, measure
 from tfbaselines.report.methods import with_methods
@@ -25,10 +25,8 @@ def write(dirs: Sequence[str], out: str | None, title: str, refresh: float | Non
     """Write the report; see `tfbaselines.report.build` for the arguments."""
     if refresh is not None:
         check_at_least(1, refresh=refresh)
-    expanded = [expand(one) for one in dirs]
-    roots = [root for some in expanded for root in some]
-    first, *others = expanded[0]
-    place = Path(os.path.expanduser(out)) if out else Path(os.path.dirname(first) if others else first, NAME)
+    roots = [root for path in dirs for root in expand(path)]
+    place = Path(os.path.expanduser(out) if out else file_in_first(dirs[0], NAME))
     if place.suffix.lower() not in (".html", ".htm"):
         raise bad_argument("--out", out, "a name that ends in .html")
     runs, problems = _measured(roots, waits=refresh is not None)
