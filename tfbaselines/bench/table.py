@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -271,12 +271,15 @@ def _labels(configs: list[dict[str, Any]]) -> list[str]:
 
     settings = [settings_of(config) for config in configs]
     cells = [(config["alg"], config["env"]["env"]) for config in configs]
+    settings_by_cell = defaultdict(set)
+    for cell, of_run in zip(cells, settings, strict=True):
+        settings_by_cell[cell].add(of_run)
+    differing = {cell: differing_settings(of_cell) for cell, of_cell in settings_by_cell.items()}
     labels, seen = [], Counter()
-    for cell, config, own in zip(cells, configs, settings, strict=True):
-        differing = differing_settings({other for place, other in zip(cells, settings, strict=True) if place == cell})
-        run = (cell, config["env"]["seed"], own)
+    for cell, config, of_run in zip(cells, configs, settings, strict=True):
+        run = (cell, config["env"]["seed"], of_run)
         seen[run] += 1
-        words = settings_shown(own, differing) + ([f"run {seen[run]}"] if seen[run] > 1 else [])
+        words = settings_shown(of_run, differing[cell]) + ([f"run {seen[run]}"] if seen[run] > 1 else [])
         labels.append(" ".join(words))
     return labels
 
