@@ -120,17 +120,16 @@ class Board:
             seed = (settings.seed * 1_000_003 + len(self.trials())) % 2**32
             self._study.sampler = optuna.samplers.TPESampler(n_startup_trials=STARTUP, seed=seed, constant_liar=True)
             trial = self._study.ask()
-            found = settings.sample(trial)
-            trial.set_user_attr(WORDS, found)
+            trial.set_user_attr(WORDS, settings.sample(trial))
             return trial.number
 
     def report(self, number: int, values: dict[int, float]) -> bool:
         """Report a run's evaluations so far by their numbers; return True if the run should end here."""
         with self.alone():
             trial = self._live(number)
-            for step, value in sorted(values.items()):
-                if step not in self._frozen(number).intermediate_values:
-                    trial.report(value, step)
+            reported = set(self.trials()[number].intermediate_values)
+            for step in sorted(values.keys() - reported):
+                trial.report(values[step], step)
             return bool(values) and trial.should_prune()
 
     def note(self, number: int, name: str, value: Any) -> None:
@@ -165,9 +164,6 @@ class Board:
             self._study, self._storage.get_trial_id_from_study_id_trial_number(study, number)
         )
 
-    def _frozen(self, number: int) -> Any:
-        return self.trials()[number]
-
     def best(self) -> Any | None:
         """Return the best finished trial; None before the first."""
         finished = self.trials("COMPLETE")
@@ -179,14 +175,14 @@ class Board:
         Trials that ended early count with their last score: they are what the better ones differ from.
         """
         optuna = self._optuna
-        scored = [(trial, value_of(trial)) for trial in self.trials("COMPLETE", "PRUNED")]
-        scored = [(trial, value) for trial, value in scored if value is not None]
+        ended = self.trials("COMPLETE", "PRUNED")
+        scored = [(trial, value) for trial in ended if (value := value_of(trial)) is not None]
         if len(scored) < FEWEST_FOR_IMPORTANCES:
             return {}
         study = optuna.create_study(direction="maximize")
-        copies = [(trial.params, trial.distributions, value) for trial, value in scored]
+        create = optuna.trial.create_trial
         study.add_trials(
-            [optuna.trial.create_trial(params=own, distributions=of, value=value) for own, of, value in copies]
+            [create(params=trial.params, distributions=trial.distributions, value=value) for trial, value in scored]
         )
         evaluator = optuna.importance.PedAnovaImportanceEvaluator()
         with warnings.catch_warnings():
