@@ -13,7 +13,7 @@ from typing import Any
 
 from tfbaselines.study.cells import Cell, parse_words
 from tfbaselines.study.engines import needed
-from tfbaselines.study.measures import last_row, measure, number_of
+from tfbaselines.study.measures import Measured, last_row, measure, number_of
 from tfbaselines.study.process import last_error, shared_cores, start
 from tfbaselines.study.store import OUTPUT
 from tfbaselines.study.worker import run_command
@@ -47,7 +47,7 @@ class _Trial:
         self._tune = needed("ray.tune", "ray")
         self._cell = Cell("trial", "trial", "run", words)
         self._place = Path(self._tune.get_context().get_trial_dir()).absolute() / self._cell.directory
-        self._rows: tuple[Any, ...] = ()
+        self._reported: Measured | None = None
         self._checkpoint = ""
 
     def run(self) -> None:
@@ -74,9 +74,9 @@ class _Trial:
     def _report(self) -> None:
         """Report the last row, if it is new, with a checkpoint, if there is a new one."""
         measured = measure(self._place)
-        if measured.score is None or measured == self._rows:
+        if measured.score is None or measured == self._reported:
             return
-        self._rows = measured
+        self._reported = measured
         numbers = {name: number_of(value) for name, value in last_row(self._place).items()}
         metrics = {name: value for name, value in numbers.items() if value is not None} | measured._asdict()
         latest = max((path.name for path in self._place.glob("checkpoints/*") if path.name.isdigit()), default="")

@@ -192,10 +192,11 @@ class _Worker:
 
     def _ended(self, job: _Job) -> None:
         claim, status = job.claim, job.process.returncode
-        directory = self._study.place(claim.cell)
-        if status == 0 or claim.cell.name in self._stopped or self._guide.accepts(claim.cell, status):
+        cell = claim.cell
+        directory = self._study.place(cell)
+        if status == 0 or cell.name in self._stopped or self._guide.accepts(cell, status):
             if self._member.finish(claim):
-                self._say(f"{claim.cell.label}: done")
+                self._say(f"{cell.label}: done")
             return
         if in_use(directory):
             self._member.release(claim)
@@ -206,16 +207,16 @@ class _Worker:
         reason = last_error(directory / OUTPUT, job.before) or f"ended with status {status}"
         if status < 0 or status > 128:
             name = signal.Signals(-status if status < 0 else status - 128).name
-            self._kills[claim.cell.name] = 1 + self._kills[claim.cell.name] * (
-                job.checkpoints == _checkpoints(directory)
-            )
-            if self._kills[claim.cell.name] < MOST_KILLS:
+            if job.checkpoints != _checkpoints(directory):
+                self._kills[cell.name] = 0
+            self._kills[cell.name] += 1
+            if self._kills[cell.name] < MOST_KILLS:
                 self._member.release(claim)
-                self._say(f"{claim.cell.label}: ended by {name}, will be resumed")
+                self._say(f"{cell.label}: ended by {name}, will be resumed")
                 return
             reason = f"ended by {name} {MOST_KILLS} times without a new checkpoint"
         if self._member.fail(claim):
-            self._say(f"{claim.cell.label}: failed: {reason}")
+            self._say(f"{cell.label}: failed: {reason}")
 
     def _stop(self) -> None:
         """Stop the runs, which save checkpoints, and mark those that reached their end as done."""
