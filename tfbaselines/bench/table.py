@@ -266,7 +266,7 @@ def collect(directories: list[str]) -> Any:
 
 
 def _labels(configs: list[dict[str, Any]]) -> list[str]:
-    """Name the settings of each run that not all runs of its algorithm and environment have; number equal runs."""
+    """Label each run by the settings that differ between runs of its algorithm and environment; number equal runs."""
     from tfbaselines.plot.results import differing_settings, settings_of, settings_shown
 
     settings = [settings_of(config) for config in configs]
@@ -330,7 +330,7 @@ def _panel(env: str, curves: Any) -> Any:
     from tfbaselines.plot.panels import Panel
     from tfbaselines.plot.results import Curve
 
-    # Her's logs have no returns, but how many goals were reached.
+    # Her's logs have success rates in place of returns.
     ylabel = "success rate" if set(curves["alg"]) == {"her"} else "mean return"
     lines = []
     for (alg, settings, seed), curve in curves.groupby(["alg", SETTINGS, "seed"]):

@@ -1,4 +1,4 @@
-"""Names of configurations that hold on all environments, so that their scores can be compared across these."""
+"""Names of configurations that are the same on all environments, so that scores can be compared across them."""
 
 import re
 from collections import defaultdict

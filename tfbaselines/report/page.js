@@ -112,7 +112,7 @@ class Plot {
     this.draw();
   }
 
-  // Both ranges are those of what is seen.
+  // Both ranges fit the visible lines.
   ranges(shown) {
     const own = this.panel.axes[this.axis], all = shown.lines.length ? [...shown.lines, ...shown.runs] : own.lines;
     let x = [Math.min(...all.map((line) => line.x[0])), Math.max(...all.map((line) => line.x[line.x.length - 1]))];

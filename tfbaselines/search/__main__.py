@@ -11,7 +11,7 @@ PROG = "python -m tfbaselines.search"
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of the command's own arguments; further ones belong to every run."""
-    description = "Search for hyper-parameters. Further arguments are those of every run, and are not searched."
+    description = "Search for hyper-parameters. Further arguments are passed to every run, and are not searched."
     parser = Parser(prog=PROG, description=description, allow_abbrev=False)
     parser.add_argument("--alg", required=True, help="algorithm")
     parser.add_argument("--env", required=True, help="environment id; 'module:id' imports the module first")

@@ -82,7 +82,7 @@ def judge(board: Board, best: Any, seeds: int, episodes: int, jobs: int, command
 
 
 def _problem(study: Study, cells: list[Cell]) -> str:
-    """Return why the first cell that failed did so; empty if none failed."""
+    """Return the error of the first failed cell; empty if none failed."""
     failed = [cell for cell in cells if study.state_of(cell.name) == FAILED]
     return (last_error(study.place(failed[0]) / OUTPUT) or "a run failed") if failed else ""
 
@@ -101,7 +101,7 @@ def _evaluated(run: Path, episodes: int, environment: Mapping[str, str]) -> floa
             return float(kept["mean"])
     command = [sys.executable, "-m", "tfbaselines.evaluate", str(run), "--deterministic", "--json", "--trust"]
     command += [f"--episodes={episodes}", f"--num_env={ENVIRONMENTS}", f"--seed={EPISODES_SEED}"]
-    # The session is its own: Ctrl-C is for this process.
+    # In its own session, so that Ctrl-C reaches this process alone.
     ended = subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, **environment}, start_new_session=True
     )

@@ -89,7 +89,7 @@ class Settings:
         return {**self._rows(found), **self.words, **found, **own}
 
     def _rows(self, found: Mapping[str, str]) -> dict[str, str]:
-        """Return the intervals of the logs: two rows for an evaluation, as far as they can be known."""
+        """Return the log interval: two rows for each evaluation; empty if the steps of an update are unknown."""
         args = self._parsed(found)
         arguments = args.algorithm.config.arguments()
         if "print_freq" in arguments:

@@ -22,7 +22,7 @@ TAIL = 2**16
 
 
 class Measured(NamedTuple):
-    """Numbers of a run; None for those that its log does not have yet.
+    """Numbers of a run; None for numbers that its log does not have yet.
 
     Attributes:
         steps: environment steps so far.
