@@ -73,7 +73,6 @@ class Evidence:
         copies: episodes of each copy of its environment.
         read: names of the files that were read.
         problems: a line for each file that cannot be read.
-        messages: text of the log's messages.
 
     Args:
         episodes: episodes in their order, where there are no files of copies.

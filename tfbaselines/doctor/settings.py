@@ -50,13 +50,6 @@ class Settings:
         """Return a setting's number, of a schedule the first one; None if it has none."""
         return number_of(self._values.get(name))
 
-    def ends_at_zero(self, name: str) -> bool:
-        """Return True if a setting is a schedule that falls to 0."""
-        try:
-            return parse_schedule(self._values.get(name), name)(0.0) == 0.0
-        except (UsageError, TypeError):
-            return False
-
     def tuned(self) -> dict[str, Any]:
         """Return the tuned settings of this algorithm for this environment; empty without any."""
         return dict(tuned_sections(self.alg).get(self.env.rpartition(":")[2], {}))

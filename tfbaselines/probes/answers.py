@@ -124,13 +124,13 @@ VALUES, ACTIONS, MEMORIES = (LATER, (CONSTANT, OBSERVATION)), (FROM_OBSERVATION,
 NAMES = {kind: name for name, kind in ENVIRONMENTS.items()}
 
 
-def exploration(env: ProbeEnv, share: float = 0.5) -> float | None:
-    """Return how much the actions for one observation varied in the first part of a training; None for few steps.
+def exploration(env: ProbeEnv) -> float | None:
+    """Return how much the actions for one observation varied in the first half of a training; None for few steps.
 
     For a Box this is the deviation of the difference between two actions, as a share of half the range; for others the
     share of actions that differ from the one before.
     """
-    taken = np.array(env.taken[: max(1, int(share * len(env.taken)))])
+    taken = np.array(env.taken[: max(1, len(env.taken) // 2)])
     found = []
     for number in np.unique(taken[:, 0]) if len(taken) > 1 else ():
         actions = taken[taken[:, 0] == number, 1]

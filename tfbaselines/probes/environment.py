@@ -38,14 +38,14 @@ SHARES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 CLEAR, NONE = 0.5, 0.02
 
 
-def observation_signs(walk: Walk, fitted: bool = True) -> Iterator[Sign]:
+def observation_signs(walk: Walk) -> Iterator[Sign]:
     """Judge the scale and the constancy of observations as the environment returns them."""
     spread = walk.next_obs.std(0)
     if walk.obs.shape[1] > 1 or spread.any():
         constant = np.flatnonzero(np.ptp(walk.next_obs, axis=0) == 0)
         if len(constant) == walk.obs.shape[1]:
             yield Sign("constant_observation", f"all {len(constant)} numbers are always the same", 0.97)
-        elif len(constant) and fitted:
+        elif len(constant):
             certainty = 0.75 if np.any(walk.next_obs[0, constant] != 0) else 0.5
             yield Sign("constant_observation", f"number {_listed(constant)} is always the same", certainty)
     else:

@@ -30,7 +30,6 @@ class Record:
         moved: shares of their size by which parameters moved in a gradient step, for each update.
         divergence: of the policy from that before, for each update.
         lag: distance of the target network from the network, over the distance that the network moved.
-        most: updates after which the training ends.
         copied: updates after which both were equal.
         still: updates in which the network moved, and the target network did not.
         counted: updates in which the network moved.
@@ -40,12 +39,12 @@ class Record:
 
     Args:
         obs: observations at which the policy is compared.
-        most: see above.
+        most: updates after which the training ends.
     """
 
-    def __init__(self, obs: np.ndarray | None, most: int = 60) -> None:
+    def __init__(self, obs: np.ndarray | None, most: int) -> None:
         self._obs = obs
-        self.most = most
+        self._most = most
         self._before: list[np.ndarray] | None = None
         # Sizes of the parameters at first: later ones may have grown with steps that are too large.
         self._sizes: list[float] = []
@@ -69,7 +68,7 @@ class Record:
         else:
             self._compare(run, now)
         self._before = now
-        if self.counted < self.most:
+        if self.counted < self._most:
             return None
         self.drawn = drawn_from(run)
         return True
@@ -79,7 +78,8 @@ class Record:
         if distance == 0:
             return
         self.counted += 1
-        self.steps += (taken := self._taken(run))
+        taken = self._taken(run)
+        self.steps += taken
         moves = zip(now, self._before, self._sizes, strict=True)
         shares = [np.sqrt(np.square(a - b).mean()) / size for a, b, size in moves]
         self.moved.append(np.array(shares) / max(1, taken))
@@ -98,7 +98,8 @@ class Record:
         counts = [int(rule.iterations) for rule in rules if isinstance(rule, keras.optimizers.Optimizer)]
         counts += [int(update.step)] if hasattr(update, "step") else []
         steps = max(counts, default=self._steps + 1)
-        taken, self._steps = steps - self._steps, steps
+        taken = steps - self._steps
+        self._steps = steps
         return max(1, taken)
 
     def _compare_policy(self, run: Any) -> None:

@@ -80,9 +80,9 @@ class Patient:
         finally:
             env.close()
 
-    def vector(self, num_env: int = 1, seed: int = 0) -> VecEnv:
-        """Make the run's environments as the trained model gets them."""
-        env = environments(self.config, num_env, seed)
+    def vector(self) -> VecEnv:
+        """Make one environment of the run as the trained model gets it."""
+        env = environments(self.config, 1, 0)
         limit_as_trained(env, self.algorithm, self.config["learn"])
         return env
 
@@ -90,18 +90,18 @@ class Patient:
         """Load the trained model for environments that `vector` made."""
         return load_model(find_run(self._path, "last", self._trust), env)
 
-    def fresh(self, env: VecEnv, seed: int = 0) -> Any:
+    def fresh(self, env: VecEnv) -> Any:
         """Make the model with the weights of a run that begins."""
         import keras
 
-        keras.utils.set_random_seed(seed)
+        keras.utils.set_random_seed(0)
         known = self.config["learn"].items()
         kept = {name: value for name, value in known if name not in ("total_timesteps", "load_path")}
         return saved_model(self.algorithm, self.config["network"], env, kept)
 
 
 def timer(seconds: float) -> Callable[[], bool]:
-    """Return a function that returns whether so many seconds have passed since now."""
+    """Return a function that becomes True after `seconds` of processor time."""
     end = time.process_time() + seconds
     return lambda: time.process_time() > end
 

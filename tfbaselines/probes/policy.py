@@ -21,6 +21,8 @@ SMALL, TINY = 0.05, 0.01
 NOTHING = 5e-7
 # Observations that are examined at once.
 MOST_ROWS = 512
+# Actions that are sampled for a standard deviation.
+SAMPLES = 64
 
 
 def units(policy: BasePolicy, obs: np.ndarray) -> dict[str, np.ndarray]:
@@ -61,7 +63,7 @@ def unit_signs(outputs: dict[str, np.ndarray], fresh: bool) -> Iterator[Sign]:
         yield Sign("dead_units", f"{share:.0%} {kind} in {name} {when}", certainty)
 
 
-def spread(policy: BasePolicy, actor: Any, obs: np.ndarray, samples: int = 64) -> np.ndarray | None:
+def spread(policy: BasePolicy, actor: Any, obs: np.ndarray) -> np.ndarray | None:
     """Return the deviation of sampled actions at one observation, as a share of half the range [k].
 
     None if actions are not a bounded Box, or if the policy samples none.
@@ -69,8 +71,8 @@ def spread(policy: BasePolicy, actor: Any, obs: np.ndarray, samples: int = 64) -
     space = policy.action_space
     if not isinstance(space, spaces.Box) or not space.is_bounded() or policy.recurrent:
         return None
-    batch = np.repeat(obs[:1], samples, axis=0)
-    noise = policy.head.draw_noise(np.random.default_rng(0), (samples,))
+    batch = np.repeat(obs[:1], SAMPLES, axis=0)
+    noise = policy.head.draw_noise(np.random.default_rng(0), (SAMPLES,))
     actions = actor.choose(batch, None, None, noise)[0]
     half = (space.high - space.low) / 2
     return (np.asarray(actions).std(0) / half).ravel()

@@ -161,8 +161,7 @@ def learning(patient: Patient, end: float) -> Iterator[Sign]:
         learn = patient.config["learn"] | learner.one_step_at_a_time(patient.algorithm.config.arguments())
         of_update = trial.steps_of_update(patient.algorithm, learn, env.num_envs)
         steps = 3000 if of_update == 1 else 12 * of_update
-        record = learner.Record(_compared(env))
-        record.most = 400 if of_update == 1 else 10
+        record = learner.Record(_compared(env), most=400 if of_update == 1 else 10)
         watch = trial.Watch(record, max(5.0, min(25.0, end - time.process_time() - 10)))
         trial.try_out(patient.config, env, trial.arguments(patient.algorithm, learn, steps), watch)
     finally:

@@ -30,7 +30,7 @@ REPLACED: dict[str, Any] = {
 }
 # Largest number of steps in an update of a trial whose episodes have a few steps.
 STEPS_OF_EPOCH = 500
-# Steps before learning starts, which are shortened so that a trial is short.
+# Steps before learning starts: a trial waits for at most WAITED of them, or for a whole batch.
 WAITING = ("learning_starts", "start_steps", "update_after", "replay_start", "buffer_init_steps")
 WAITED = 200
 # Arguments that make a trial learn from something else than its environment.
@@ -54,24 +54,22 @@ def obstacle(config: Mapping[str, Any]) -> str | None:
     return None
 
 
-def arguments(algorithm: Algorithm, learn: Mapping[str, Any], steps: int, shorten: bool = True) -> dict[str, Any]:
-    """Return learn's arguments for a trial of so many environment steps.
+def arguments(algorithm: Algorithm, learn: Mapping[str, Any], steps: int) -> dict[str, Any]:
+    """Return the arguments of `learn` for a trial.
 
     Args:
         algorithm: the algorithm.
         learn: arguments of the run.
-        steps: environment steps.
-        shorten: learning starts after at most WAITED steps.
+        steps: environment steps of the trial.
     """
     own = algorithm.config.arguments()
     kept = {name: value for name, value in learn.items() if name not in (*NOT_KEPT, *OTHER_SOURCES)}
     kept |= {name: value for name, value in REPLACED.items() if name in own}
-    if shorten:
-        least = max(WAITED, int(kept.get("batch_size") or 0))
-        for name in WAITING:
-            value = kept.get(name, own[name].default if name in own else None)
-            if value is not None and value > least:
-                kept[name] = least
+    least = max(WAITED, int(kept.get("batch_size") or 0))
+    for name in WAITING:
+        value = kept.get(name, own[name].default if name in own else None)
+        if value is not None and value > least:
+            kept[name] = least
     if "train_v_iters" in own:
         # Spinning Up's epochs have one rollout of thousands of steps.
         kept["steps_per_epoch"] = min(kept.get("steps_per_epoch") or STEPS_OF_EPOCH, STEPS_OF_EPOCH)
@@ -96,8 +94,6 @@ class Watch:
     """A callback that judges a trial in intervals, and ends it when it is judged or its time is over.
 
     Attributes:
-        result: what `judge` returned at last.
-        updates: updates so far.
         failure: the number that was not finite, or "".
 
     Args:
@@ -112,19 +108,17 @@ class Watch:
         self._every = every
         self._due = every
         self._ends: float | None = None
-        self.result: Any = None
-        self.updates = 0
+        self._result: Any = None
         self.failure = ""
 
     def __call__(self, run: Any) -> bool:
-        self.updates += 1
         if self._ends is None:
             # Compilation of the first update does not count.
             self._ends = time.process_time() + self._seconds
         if run.timesteps >= self._due:
             self._due = run.timesteps + self._every
-            self.result = self._judge(run)
-        return self.result is None and time.process_time() < self._ends
+            self._result = self._judge(run)
+        return self._result is None and time.process_time() < self._ends
 
 
 @contextlib.contextmanager

@@ -18,10 +18,10 @@ COPIES, STEPS = 4, 300
 WITHOUT_LIMIT = ("atari", "retro", "unity")
 
 
-def copies_of(config: dict[str, Any], count: int, seed: int = 0, **env_kwargs: Any) -> VecEnv:
+def copies_of(config: dict[str, Any], count: int, **env_kwargs: Any) -> VecEnv:
     """Make copies of a run's environment, normalized as in the run."""
     own = config["env"]
-    further = {"num_env": count, "seed": seed, "worker": "dummy", "env_threads": None}
+    further = {"num_env": count, "seed": 0, "worker": "dummy", "env_threads": None}
     return build_env(own | further | {"env_kwargs": {**(own.get("env_kwargs") or {}), **env_kwargs}})
 
 
@@ -46,18 +46,20 @@ def seen(env: VecEnv, steps: int = STEPS) -> tuple[np.ndarray, np.ndarray]:
     return np.array(rows), np.array(rewards)
 
 
-def limit_signs(env: VecEnv, limit: int = LIMIT) -> Iterator[Sign]:
-    """Judge whether ends by a time limit of `limit` steps are told from real ends."""
+def limit_signs(env: VecEnv) -> Iterator[Sign]:
+    """Judge whether ends by a time limit of LIMIT steps are reported as truncations."""
     rng = np.random.default_rng(0)
     env.reset()
     lengths, flags = np.zeros(env.num_envs, int), []
     for _ in range(PATIENCE):
         dones, infos = env.step(np.stack([random_action(env.action_space, rng) for _ in range(env.num_envs)]))[2:]
         lengths += 1
-        flags += [bool(infos[i].get("TimeLimit.truncated")) for i in np.flatnonzero(dones & (lengths == limit))]
-        if (lengths > limit).any():
-            yield Sign("no_ends", f"a time limit of {limit} steps ended nothing in {int(lengths.max())} steps", 0.97)
+        flags += [bool(infos[i].get("TimeLimit.truncated")) for i in np.flatnonzero(dones & (lengths == LIMIT))]
+        if (lengths > LIMIT).any():
+            yield Sign("no_ends", f"a time limit of {LIMIT} steps ended nothing in {int(lengths.max())} steps", 0.97)
             return
         lengths[dones] = 0
     if len(flags) >= 3 and not any(flags):
-        yield Sign("limit_as_end", f"{len(flags)} ends by a time limit of {limit} steps were told as real ends", 0.97)
+        yield Sign(
+            "limit_as_end", f"{len(flags)} ends by a time limit of {LIMIT} steps were reported as real ends", 0.97
+        )

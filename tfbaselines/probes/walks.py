@@ -178,10 +178,7 @@ def course(env: gymnasium.Env, seed: int, actions: Sequence[Any]) -> Course:
 
 
 class Effect(NamedTuple):
-    """Differences between two courses: the first step with another observation, and with another reward; inf for none.
-
-    `same` is True if neither differs.
-    """
+    """First steps with another observation and with another reward in two courses; inf where none differs."""
 
     obs: float
     reward: float
