@@ -46,6 +46,10 @@ class Healthy(NamedTuple):
     env: str
     seed: int
 
+    # The row of a judgement has them.
+    way = ""
+    cause = ""
+
     @property
     def name(self) -> str:
         """Name of its directory."""
@@ -55,6 +59,11 @@ class Healthy(NamedTuple):
         """Words of the command that trains it."""
         names = [f"--alg={self.alg}", f"--env={self.env}", f"--seed={self.seed}", f"--log_path={directory}"]
         return ["--tuned", "--overwrite", *RUNS[self.alg, self.env].split(), *names]
+
+
+def runs() -> list[Healthy]:
+    """List all runs."""
+    return [Healthy(alg, env, seed) for seed in SEEDS for alg, env in RUNS]
 
 
 def write_ranges(directories: list[Path]) -> None:
@@ -80,12 +89,11 @@ def main() -> int:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--ranges", action="store_true", help="train nothing")
     args = parser.parse_args()
-    runs = [Healthy(alg, env, seed) for seed in SEEDS for alg, env in RUNS]
     if not args.ranges:
         os.nice(10)
-        for run in runs:
+        for run in runs():
             print(run.name, "" if train(run, args.directory.resolve()) else "failed", flush=True)
-    write_ranges([path.parent for run in runs for path in (args.directory / run.name).glob(FINISHED)])
+    write_ranges([path.parent for run in runs() for path in (args.directory / run.name).glob(FINISHED)])
     return 0
 
 

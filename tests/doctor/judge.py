@@ -1,9 +1,11 @@
 """Judge the doctor by spoiled runs: the place of the true cause among its findings.
 
-    python tests/doctor/judge.py DIR [--out data/benchmarks/doctor.csv] [--seed 0 1] [--alg ppo2]
+    python tests/doctor/judge.py DIR [--probe] [--healthy] [--out data/benchmarks/doctor.csv] [--seed 0 1] [--alg ppo2]
 
-reads the runs of tests/doctor/spoiled.py and healthy.py in DIR. A run counts as found if the true cause is among the
-causes of its first or second finding; `strict` counts causes one by one, each finding's likeliest first.
+reads the runs of tests/doctor/spoiled.py in DIR, or with --healthy those of tests/doctor/healthy.py. A run counts as
+found if the true cause is among the causes of its first or second finding; `strict` counts causes one by one, each
+finding's likeliest first. --probe gives `tfbaselines doctor RUN --probe` for each run and keeps its report in
+DIR/NAME.probe.json. Runs that the output file has are left out, so the command may be stopped and given again.
 """
 
 import argparse
@@ -16,34 +18,53 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT)]
 
-from tests.doctor.spoiled import FINISHED, SEEDS, USUAL, cases  # noqa: E402  The path comes first.
+from tests.doctor import healthy  # noqa: E402  The path comes first.
+from tests.doctor.spoiled import FINISHED, SEEDS, USUAL, WAYS, cases, start  # noqa: E402
 from tfbaselines.doctor.__main__ import defaults  # noqa: E402
 from tfbaselines.doctor.examine import examine_directory  # noqa: E402
 
 COLUMNS = ("alg", "way", "env", "seed", "cause", "place", "strict", "surely", "first", "second")
+# Longest examination, also on a busy machine.
+SECONDS = 1800
 
 
 def place_of(cause, findings):
     """Place of the first finding that points to a cause, from 1; 0 if none does."""
-    return next((place for place, found in enumerate(findings, 1) if cause in found.causes), 0)
+    return next((place for place, found in enumerate(findings, 1) if cause in found["causes"]), 0)
 
 
 def strict_place_of(cause, findings):
     """Place of a cause among all causes, each finding's likeliest first; 0 if no finding has it."""
-    causes = list(dict.fromkeys(cause for found in findings for cause in found.causes))
+    causes = list(dict.fromkeys(cause for found in findings for cause in found["causes"]))
     return causes.index(cause) + 1 if cause in causes else 0
 
 
-def row_of(directory, case):
-    findings = examine_directory(str(directory), defaults).findings
-    names = [found.rule for found in findings] + ["", ""]
+def findings_of(directory):
+    """Findings of the files alone."""
+    return json.loads(examine_directory(str(directory), defaults).as_json())["findings"]
+
+
+def probed(directory):
+    """Findings of the files and the probes, by the command as a user gives it."""
+    out = directory.with_name(f"{directory.name}.probe.json")
+    # The runs' wrappers lie in a module of this repository, hence --trust.
+    process = start(["tfbaselines.doctor", directory, "--probe", "--trust", "--json"])
+    report, lines = process.communicate(SECONDS)
+    if process.returncode != 0:
+        raise RuntimeError(f"{directory.name}: status {process.returncode}: {lines[-300:]}")
+    out.write_text(report)
+    return json.loads(report)["findings"]
+
+
+def row_of(case, findings):
+    names = [found["rule"] for found in findings] + ["", ""]
     places = (place_of(case.cause, findings), strict_place_of(case.cause, findings))
-    surely = sum(found.sure == "surely" for found in findings)
-    return (case.alg, case.way, case.env, case.seed, case.cause, *places, surely, *names[:2])
+    surely = sum(found["sure"] == "surely" for found in findings)
+    return tuple(map(str, (case.alg, case.way, case.env, case.seed, case.cause, *places, surely, *names[:2])))
 
 
 def share(rows, column):
-    return sum(row[column] in (1, 2) for row in rows) / max(1, len(rows))
+    return sum(row[column] in ("1", "2") for row in rows) / max(1, len(rows))
 
 
 def keep(directory, names, out):
@@ -67,30 +88,58 @@ def keep(directory, names, out):
             archive.writestr(zipfile.ZipInfo(f"{path.parent.name}/{path.name}"), text, zipfile.ZIP_LZMA)
 
 
+def written(out):
+    """Rows of an output file, by what tells runs apart; empty without a file."""
+    if not out or not out.exists():
+        return {}
+    with open(out, encoding="utf-8", newline="") as file:
+        return {row[:4]: row for row in map(tuple, csv.reader(file)) if row != COLUMNS}
+
+
+def write(out, rows):
+    with open(out, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *rows])
+
+
+def judged(directory, chosen, probe, out):
+    """Judge some runs; return the rows of the output file, in the order of the cases."""
+    rows = written(out) if probe else {}
+    for case in chosen:
+        key = (case.alg, case.way, case.env, str(case.seed))
+        if key in rows:
+            continue
+        run = directory / case.name
+        rows[key] = row_of(case, probed(run) if probe else findings_of(run))
+        print(" ".join(cell.ljust(12) for cell in rows[key]), flush=True)
+        if out:
+            write(out, rows.values())
+    return list(rows.values())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("directory", type=Path)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--alg", nargs="+", choices=USUAL, default=list(USUAL))
+    parser.add_argument("--probe", action="store_true", help="examine with probes, half a minute for each run")
+    parser.add_argument("--healthy", action="store_true", help="judge the runs of healthy.py")
+    parser.add_argument("--alg", nargs="+", help="algorithms; all without")
+    parser.add_argument("--way", nargs="+", choices=["healthy", *WAYS], default=["healthy", *WAYS])
     parser.add_argument("--seed", nargs="+", type=int, default=SEEDS)
     parser.add_argument("--keep", type=Path, help="write the files of the runs to a zip file, for the tests")
     args = parser.parse_args()
-    chosen = [case for case in cases() if case.alg in args.alg and case.seed in args.seed]
-    there = [case for case in chosen if (args.directory / case.name / FINISHED).exists()]
-    rows = [row_of(args.directory / case.name, case) for case in there]
-    spoiled, healthy = [row for row in rows if row[1]], [row for row in rows if not row[1]]
-    for row in rows:
-        print(" ".join(str(cell).ljust(12) for cell in row))
+    directory = args.directory.resolve()
+    every = healthy.runs() if args.healthy else [case for case in cases() if (case.way or "healthy") in args.way]
+    chosen = [case for case in every if case.seed in args.seed and (not args.alg or case.alg in args.alg)]
+    there = [case for case in chosen if (directory / case.name / FINISHED).exists()]
+    rows = judged(directory, there, args.probe, args.out)
+    spoiled, well = [row for row in rows if row[1]], [row for row in rows if not row[1]]
+    place, strict, surely = (COLUMNS.index(name) for name in ("place", "strict", "surely"))
     for alg in (*USUAL, ""):
         own = [row for row in spoiled if alg in ("", row[0])]
-        place, strict = COLUMNS.index("place"), COLUMNS.index("strict")
         print(f"{alg or 'all'}: {len(own)} runs, found {share(own, place):.0%}, strict {share(own, strict):.0%}")
-    print(f"healthy: {len(healthy)} runs, surely {sum(row[COLUMNS.index('surely')] for row in healthy)}")
+    print(f"healthy: {len(well)} runs, surely {sum(int(row[surely]) for row in well)}")
     if args.keep:
-        keep(args.directory, [case.name for case in there], args.keep)
-    if args.out:
-        with open(args.out, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([COLUMNS, *rows])
+        keep(directory, [case.name for case in there], args.keep)
     return 0
 
 

@@ -12,9 +12,9 @@ import os
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -253,19 +253,24 @@ def cases() -> Iterator[Case]:
             yield from (Case(alg, name, way.envs[alg], seed) for alg in USUAL if alg in applies)
 
 
+def start(words: Sequence[str | Path], output: IO | None = None) -> Any:
+    """Start a module with arguments in a process that has TensorFlow imported; see Warm for the output."""
+    sys.path[:0] = [] if str(ROOT / "tests") in sys.path else [str(ROOT / "tests")]
+    from support.warm import Warm
+
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "TF_NUM_INTRAOP_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    return Warm(words, ROOT, environment, output)
+
+
 def train(case: Case, root: Path) -> bool:
     """Train one run unless it is finished; return False if its command failed."""
     directory = root / case.name
     done = directory / FINISHED
     if done.exists():
         return True
-    sys.path[:0] = [] if str(ROOT / "tests") in sys.path else [str(ROOT / "tests")]
-    from support.warm import Warm
-
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "TF_NUM_INTRAOP_THREADS": "1", "OMP_NUM_THREADS": "1"}
     root.mkdir(parents=True, exist_ok=True)
     with open(root / f"{case.name}.out", "w") as output:
-        process = Warm(["tfbaselines.run", *case.command(directory)], ROOT, environment, output)
+        process = start(["tfbaselines.run", *case.command(directory)], output)
         try:
             status = process.wait(600)
         except subprocess.TimeoutExpired:

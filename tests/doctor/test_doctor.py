@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doctor.judge import place_of
+from tests.doctor.judge import findings_of, place_of
 from tests.doctor.spoiled import cases
 from tfbaselines.doctor.__main__ import defaults, main
 from tfbaselines.doctor.examine import examine_directory
@@ -38,10 +38,10 @@ def test_true_causes_of_spoiled_runs_come_first_or_second(tmp_path):
         archive.extractall(tmp_path)
     there = [case for case in cases() if (tmp_path / case.name).is_dir()]
     assert len(there) > 60
-    findings = {case: examine_directory(str(tmp_path / case.name), defaults).findings for case in there}
+    findings = {case: findings_of(tmp_path / case.name) for case in there}
     places = [place_of(case.cause, found) for case, found in findings.items() if case.way]
     assert sum(place in (1, 2) for place in places) / len(places) >= 0.6
-    healthy = [one for case, found in findings.items() if not case.way for one in found if one.sure == "surely"]
+    healthy = [one for case, found in findings.items() if not case.way for one in found if one["sure"] == "surely"]
     assert len(healthy) <= 1
 
 

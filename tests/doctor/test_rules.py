@@ -125,6 +125,12 @@ def test_a_run_that_learns_has_no_finding():
     assert seen(copies=[copy(np.linspace(0, 50, 100) + other) for other in OTHERS]) == {}
 
 
+def test_steps_of_a_file_have_no_episodes():
+    assert "no_episodes" in seen(returns=[])
+    assert seen(returns=[], alg="bc", base={"total_timesteps": STEPS}) == {}
+    assert "no_episodes" not in seen(returns=[], alg="sac", base=Q, offline="data.npz")
+
+
 def test_settings_near_the_known_ones_are_no_findings():
     for learn in ({"lr": 3e-4}, {"lr": "linear_2e-3"}, {"gamma": 0.95}, {"ent_coef": 0.05}, {"cliprange": 0.3}):
         assert seen(**learn) == {}, learn

@@ -68,7 +68,7 @@ def raw(port, rng):
 
 
 def fuzz(port, valid, count, seed=0):
-    """Send so many requests; return how often each status was answered."""
+    """Send `count` requests; return the number of answers by status."""
     rng, statuses = random.Random(seed), Counter()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     for number in range(count):

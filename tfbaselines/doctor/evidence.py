@@ -190,6 +190,11 @@ class Evidence:
         column = self.series("length")
         return None if column is None else float(np.median(column.values))
 
+    @property
+    def takes_steps(self) -> bool:
+        """False if the run's steps are recorded ones: of demonstrations or a data set."""
+        return self.settings.alg != "bc" and not self.settings.value("offline")
+
     @functools.cached_property
     def num_env(self) -> int:
         """Number of copies of the environment."""

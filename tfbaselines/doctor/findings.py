@@ -50,6 +50,7 @@ CAUSES = {
     "not_finite": "numbers are not finite",
     "too_early": "the run is too short",
     "rate_ended": "the learning rate's schedule ended",
+    "demonstrations": "the demonstrations do not show the task",
     "settings": "a setting is far from those that are known to work",
 }
 

@@ -5,10 +5,22 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tfbaselines.demos import load_demonstrations
+from tfbaselines.doctor.settings import number_of
 from tfbaselines.envs.check import MISTAKE, check
 from tfbaselines.envs.vec.observations import is_image
 from tfbaselines.errors import UsageError
-from tfbaselines.probes import comparison, configuration, environment, learner, policy, trial, vectors, wrappers
+from tfbaselines.probes import (
+    comparison,
+    configuration,
+    demonstrations,
+    environment,
+    learner,
+    policy,
+    trial,
+    vectors,
+    wrappers,
+)
 from tfbaselines.probes.examination import Probe
 from tfbaselines.probes.patient import COMPARED, Patient, acted, timer
 from tfbaselines.probes.prediction import dependence
@@ -152,9 +164,10 @@ def beginning(patient: Patient, end: float) -> Iterator[Sign]:
 
 def learning(patient: Patient, end: float) -> Iterator[Sign]:
     """Train on the run's environment for a few updates, and judge how the parts of the learner behave."""
-    reason = None if patient.algorithm.name not in trial.WITHOUT_REWARDS else trial.obstacle(patient.config)
-    if reason or patient.config["learn"].get("offline"):
-        raise UsageError(reason or "it learns from a data set")
+    if patient.algorithm.name in trial.OBSTACLES:
+        raise UsageError(f"{patient.algorithm.name} does not learn from the environment's rewards")
+    if patient.config["learn"].get("offline"):
+        raise UsageError("it learns from a data set, and takes no steps in the environment")
     count = int(patient.config["env"].get("num_env") or 1)
     env = vectors.copies_of(patient.config, min(count, configuration.MOST_ENVS))
     try:
@@ -227,6 +240,32 @@ def compared(patient: Patient, end: float) -> Iterator[Sign]:
     yield from comparison.effect_signs(list(comparison.effects(patient.config, known, SHORT_RUN, end)))
 
 
+def shown(patient: Patient, end: float) -> Iterator[Sign]:
+    """Judge demonstrations or a data set: returns, first observations, actions, and what bc learned of them."""
+    source = demonstrations.source_of(patient.arguments)
+    if source is None:
+        raise UsageError("the run has none")
+    env = patient.vector()
+    try:
+        spaces_of = env.observation_space, env.action_space
+        episodes = load_demonstrations(source.path, *spaces_of, source.argument)
+        clones = patient.algorithm.name == "bc"
+        yield from demonstrations.return_signs(episodes, patient.random_walk, source.argument != "offline")
+        if is_image(spaces_of[0]) or len(spaces_of[0].shape or ()) != 1:
+            return
+        yield from demonstrations.start_signs(episodes, patient.random_walk)
+        yield from demonstrations.action_signs(episodes, spaces_of[1])
+        model = patient.fresh(env) if clones else None
+        if model is None or model.policy.recurrent:
+            return
+        rate = number_of(patient.arguments.lr)
+        yield from demonstrations.batch_signs(model, episodes, rate or 0.0)
+        used = episodes.first(patient.arguments.traj_limitation)
+        yield from demonstrations.imitation_signs(patient.model(env), used, patient.arguments.held_out)
+    finally:
+        env.close()
+
+
 PROBES = (
     Probe("the interface", interface, 20),
     Probe("observations, rewards and ends", observations, 20),
@@ -237,6 +276,7 @@ PROBES = (
     Probe("copies and normalization", copies, 20),
     Probe("policy", acting, 40),
     Probe("first policy", beginning, 20),
+    Probe("demonstrations", shown, 30),
     Probe("learner", learning, 50),
     Probe("configuration", configured, 150),
     Probe("fixed batch", fixed_batch, 40),

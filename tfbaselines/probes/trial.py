@@ -38,19 +38,24 @@ OTHER_SOURCES = ("offline", "pretraining", "demo_path", "expert_path")
 # Steps in an update, by the arguments of different algorithms.
 UPDATES = ("nsteps", "timesteps_per_batch", "timesteps_per_actorbatch", "steps_per_epoch")
 LEAST_UPDATES = 40
-# Algorithms without rewards of their own to learn from.
-WITHOUT_REWARDS = ("bc", "gail")
+# Why a configuration cannot be tried on other environments, by algorithm.
+OBSTACLES = {
+    "bc": "bc learns from demonstrations of this environment alone, and another one has none: see 'demonstrations'",
+    "gail": "gail's rewards come from a discriminator of demonstrations of this environment, and another one has none: "
+    "see 'demonstrations'",
+}
+OFFLINE = "it learns from a data set of this environment, and another one has none: see 'demonstrations'"
 
 
 def obstacle(config: Mapping[str, Any]) -> str | None:
     """Return why a run's configuration cannot be tried on other environments; None if it can."""
     algorithm = get(config["alg"])
-    if algorithm.name in WITHOUT_REWARDS:
-        return f"{algorithm.name} learns from demonstrations"
+    if algorithm.name in OBSTACLES:
+        return OBSTACLES[algorithm.name]
     if algorithm.goals or config["learn"].get("replay") == "hindsight":
         return "its environments have goals"
     if config["learn"].get("offline"):
-        return "it learns from a data set"
+        return OFFLINE
     return None
 
 

@@ -50,7 +50,8 @@ def usual_size(run: Evidence) -> bool:
     check=CHECK_ENV,
 )
 def no_episodes(run: Evidence) -> Sign | None:
-    if len(run.episodes.returns) or run.series("return") is not None or run.steps < 1000:
+    silent = not len(run.episodes.returns) and run.series("return") is None
+    if not silent or not run.takes_steps or run.steps < 1000:
         return None
     each = run.steps / run.num_env
     longest = run.known.limit if run.known else 10_000
