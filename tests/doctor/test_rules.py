@@ -6,7 +6,7 @@ from tfbaselines.doctor.columns import Copy, Table
 from tfbaselines.doctor.evidence import Episodes, Evidence
 from tfbaselines.doctor.examine import examine
 from tfbaselines.doctor.findings import CAUSES
-from tfbaselines.doctor.rules import rules
+from tfbaselines.doctor.rules import AGAIN, accepted, rules
 from tfbaselines.doctor.settings import Settings
 
 ROWS = 20
@@ -113,6 +113,17 @@ def test_each_rule_sees_its_sign_and_says_what_to_do():
         assert found.value and found.meaning and found.check.startswith("tfbaselines ")
         assert set(found.causes) <= set(CAUSES) and 1 <= len(found.causes) <= 3
         assert "{" not in found.check + found.remedy
+
+
+def test_commands_that_mend_have_the_flags_that_the_algorithm_takes():
+    assert accepted(f"{AGAIN} --lr=1e-4 --noptepochs=4", ["lr", "gamma"]) == f"{AGAIN} --lr=1e-4"
+    assert accepted(f"{AGAIN} --noptepochs=4", ["lr"]) == ""
+    assert accepted(f"{AGAIN} --reward_scale=0.01", ["lr"]) == f"{AGAIN} --reward_scale=0.01"
+    assert accepted(f"{AGAIN} --lr=1e-4", []) == f"{AGAIN} --lr=1e-4"
+    # The toy's algorithm has no max_grad_norm.
+    assert seen(columns={"loss/value_loss": np.where(STEPS > 12000, np.nan, 1.0)})["not_finite"].remedy.endswith(
+        "--lr=1e-4"
+    )
 
 
 def test_a_run_that_learns_has_no_finding():

@@ -1,9 +1,15 @@
 """Signs in environments: each fault inside a toy is seen, and a healthy toy shows none."""
 
+import shlex
+
 import gymnasium
 import numpy as np
 
 from tests.probes.toys import Mass
+from tfbaselines.algs import NAMES, get
+from tfbaselines.cli.command_line import parse_value
+from tfbaselines.config.groups import parse_signals
+from tfbaselines.doctor.rules import OF_COMMAND
 from tfbaselines.probes import environment, vectors, wrappers
 from tfbaselines.probes.prediction import dependence, explained
 from tfbaselines.probes.rules import RULES, finding
@@ -157,11 +163,19 @@ def test_horizons():
     assert next(environment.horizon_signs(0.0, 50.0, random, 50)).certainty > 0.9
 
 
-def test_rules_become_findings():
+def test_rules_become_findings_that_any_algorithm_can_follow():
     for name in RULES:
-        found = finding(Sign(name, "1", 0.5), "logs/x", "CartPole-v1")
-        assert found.rule == name
-        assert "{" not in found.check + found.remedy
+        for alg in NAMES:
+            own = get(alg).config.arguments()
+            found = finding(Sign(name, "1", 0.5), "logs/x", "CartPole-v1", own)
+            assert found.rule == name and "{run}" not in found.check + found.remedy
+            words = shlex.split(found.remedy)
+            assert not words or words[:4] == shlex.split("tfbaselines run --config=logs/x --log_path=logs/x-mended")
+            for flag in words[4:]:
+                argument, value = flag.removeprefix("--").split("=", 1)
+                assert argument in own or argument in OF_COMMAND
+                parsed = parse_value(own[argument], value) if argument in own else value
+                assert argument != "reward_signals" or parse_signals(parsed)
 
 
 def test_rewards_that_come_with_ends_are_neither_late_nor_turned():

@@ -42,6 +42,11 @@ class Settings:
         self._values = dict(defaults) | self.given
         self._defaults = dict(defaults)
 
+    @property
+    def arguments(self) -> list[str]:
+        """Names of the algorithm's arguments; empty if they are unknown."""
+        return list(self._defaults)
+
     def value(self, name: str) -> Any:
         """Return a setting; None if the run and its algorithm have none by this name."""
         return self._values.get(name)

@@ -111,7 +111,7 @@ RULES = {
         "Without a first reward nothing is learned. Shape the reward, or add curiosity or demonstrations.",
         "Burda et al. 2019, arXiv:1810.12894",
         ("reward_sparse",),
-        remedy=f"{AGAIN} --reward_signals=extrinsic,curiosity",
+        remedy=f"""{AGAIN} --reward_signals='{{{{"extrinsic":{{{{}}}},"curiosity":{{{{"strength":0.02}}}}}}}}'""",
     ),
     "reward_delay": ProbeRule(
         "Rewards arrive a step late",

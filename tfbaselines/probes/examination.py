@@ -91,7 +91,8 @@ def examine(
         outcome = lacking.get(probe.name) or (f"{len(found)} signs" if found else "nothing found")
         say(f"probe {place}/{len(chosen)} {probe.name}: {outcome} ({time.monotonic() - started:.1f} s)")
     env = patient.config["env"].get("env") or ""
-    return Examination(ordered(finding(sign, run, env) for sign in best(signs)), made, lacking)
+    arguments = patient.algorithm.config.arguments()
+    return Examination(ordered(finding(sign, run, env, arguments) for sign in best(signs)), made, lacking)
 
 
 def best(signs: list[Sign]) -> list[Sign]:

@@ -184,7 +184,8 @@ def _policy_signs(record: Record) -> Iterator[Sign]:
     if len(record.divergence) < 3:
         return
     typical, large = float(np.median(np.abs(record.divergence))), float(np.quantile(record.divergence, 0.8))
-    if typical < STILL:
+    # Tables and evolution change the likeliest action now and then.
+    if typical < STILL and record.by_gradients:
         yield Sign("policy_still", f"{number(typical)} in an update", 0.6)
     elif large > JUMP:
         value = f"{number(large)} in a fifth of the updates, {number(max(record.divergence))} at most"

@@ -1,18 +1,20 @@
 """Rules of the probes: what each sign means, its healthy range, its source, and commands that check and mend it."""
 
+from collections.abc import Collection
+
 from tfbaselines.doctor.findings import Finding
-from tfbaselines.doctor.rules import AGAIN
+from tfbaselines.doctor.rules import AGAIN, accepted
 from tfbaselines.probes import environment_rules, training_rules
 from tfbaselines.probes.signs import Sign
 
 RULES = environment_rules.RULES | training_rules.RULES
 
 
-def finding(sign: Sign, run: str, env: str) -> Finding:
-    """Return the finding of a sign for a run in a directory, on an environment."""
+def finding(sign: Sign, run: str, env: str, arguments: Collection[str] = ()) -> Finding:
+    """Return the finding of a sign for a run in a directory, on an environment; see `accepted` for the arguments."""
     rule = RULES[sign.rule]
     words = {"run": run, "env": env or "ENV"}
-    remedy = f"{AGAIN} {sign.remedy}" if sign.remedy else rule.remedy
+    remedy = accepted(f"{AGAIN} {sign.remedy}" if sign.remedy else rule.remedy, arguments)
     return Finding(
         sign.rule,
         rule.title,

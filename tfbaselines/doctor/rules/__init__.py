@@ -10,7 +10,7 @@ import functools
 import importlib
 import math
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +27,24 @@ PLOT = "tfbaselines plot {run} --value {column}"
 PLOT_RETURNS = "tfbaselines plot {run}"
 PRINT_CONFIG = "tfbaselines run --config={run} --print_config"
 AGAIN = "tfbaselines run --config={run} --log_path={run}-mended"
+
+
+# Arguments of the command, whatever the algorithm.
+OF_COMMAND = ("network", "num_timesteps", "reward_scale", "tuned")
+
+
+def accepted(command: str, arguments: Collection[str]) -> str:
+    """Keep the flags of a mending command that an algorithm takes; return "" without any.
+
+    Args:
+        command: AGAIN and flags.
+        arguments: names of the algorithm's arguments; empty if they are unknown.
+    """
+    if not arguments:
+        return command
+    flags = command.removeprefix(AGAIN).split()
+    kept = [flag for flag in flags if flag.removeprefix("--").partition("=")[0] in (*OF_COMMAND, *arguments)]
+    return " ".join([AGAIN, *kept]) if kept else ""
 
 
 class Sign(NamedTuple):
@@ -84,7 +102,7 @@ class Rule:
         words = {"run": directory, "env": run.settings.env or "ENV", "column": shlex.quote(sign.quantity)}
         remedy = f"{AGAIN} {sign.flags}" if sign.flags else self.remedy
         # Runs of other libraries cannot be built by this one's commands.
-        remedy = remedy if run.settings.alg else ""
+        remedy = accepted(remedy, run.settings.arguments) if run.settings.alg else ""
         check = self.check if run.settings.alg or self.check != PROBE else PLOT_RETURNS
         return Finding(
             self.name,
