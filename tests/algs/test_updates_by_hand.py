@@ -127,9 +127,11 @@ def test_a_step_of_acktr_with_a_convolution(eager):
     layer.build((None, 3, 3, 1))
     images, target, noise = (rng.standard_normal(shape) for shape in ((5, 3, 3, 1), (5, 2, 2, 2), (5, 2, 2, 2)))
     before = [variable.numpy().astype(np.float64) for variable in layer.trainable_variables]
+    factors = KroneckerFactors([layer])
+    observed = factors.observed(layer)
 
     def objective(batch):
-        shown = layer(batch["images"])
+        shown = observed(batch["images"])
         loss, likelihood = (
             tf.reduce_mean(tf.reduce_sum(shown * batch[name], axis=[1, 2, 3])) for name in ("target", "noise")
         )
@@ -137,7 +139,7 @@ def test_a_step_of_acktr_with_a_convolution(eager):
 
     own = {"clip_kl": clip_kl, "damping": damping, "momentum": 0.9, "cold_steps": 1, "jit": False}
     data = {"images": images, "target": target, "noise": noise}
-    with Kfac(objective, KroneckerFactors([layer]), layer.trainable_variables, **own) as step:
+    with Kfac(objective, factors, layer.trainable_variables, **own) as step:
         step({name: array.astype(np.float32) for name, array in data.items()}, lr)
 
     places = [(row, column) for row in range(2) for column in range(2)]

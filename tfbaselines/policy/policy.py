@@ -3,6 +3,8 @@
 A policy holds variables and pure graph functions over them; policy/actor.py samples from it.
 """
 
+import copy
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -119,6 +121,15 @@ class Policy(NetworkPolicy):
     def modules(self) -> list[Any]:
         modules = [self.network, self.value_network, self.pi_layer, self.vf_layer]
         return [module for module in modules if module is not None]
+
+    def over(self, change: Callable[[Any], Any]) -> "Policy":
+        """Copy the policy; `change` makes, of each network or layer, the one in its place."""
+        other = copy.copy(self)
+        other.network = change(self.network)
+        other.value_network = None if self.value_network is None else change(self.value_network)
+        other.pi_layer = None if self.pi_layer is None else change(self.pi_layer)
+        other.vf_layer = change(self.vf_layer)
+        return other
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:

@@ -35,16 +35,18 @@ def make(jit=False, cold_steps=1, clip_kl=1e9, **arguments):
     layer = keras.layers.Dense(OUTPUTS, use_bias=False)
     layer.build((None, INPUTS))
     layer.kernel.assign(normal(3, INPUTS, OUTPUTS))
+    factors = KroneckerFactors([layer])
+    observed = factors.observed(layer)
 
     def objective(batch):
-        y = layer(batch["x"])
+        y = observed(batch["x"])
         loss = 0.5 * tf.reduce_mean(tf.reduce_sum(tf.square(y - batch["y"]), axis=-1))
         samples = tf.stop_gradient(y + batch["noise"])
         likelihood = -0.5 * tf.reduce_mean(tf.reduce_sum(tf.square(y - samples), axis=-1))
         return Objective(loss, likelihood, {"loss": loss})
 
     arguments = {"clip_kl": clip_kl, "cold_steps": cold_steps, "momentum": MOMENTUM, "damping": DAMPING} | arguments
-    return layer, Kfac(objective, KroneckerFactors([layer]), [layer.kernel], jit=jit, **arguments)
+    return layer, Kfac(objective, factors, [layer.kernel], jit=jit, **arguments)
 
 
 def fisher(data):

@@ -29,10 +29,12 @@ def randomized(network):
 def factors_of(network, x, weights, compiled=False):
     """The factors of E[sum of weights * output], one for each of `sizes`."""
     factors = KroneckerFactors(layers_of(network))
+    observed = factors.observed(network)
 
     def compute(x, weights):
-        with tf.GradientTape(persistent=True) as tape, factors.observed():
-            likelihood = tf.reduce_sum(in_full(network(x)) * weights) / ROWS
+        factors.begin()
+        with tf.GradientTape(persistent=True) as tape:
+            likelihood = tf.reduce_sum(in_full(observed(x)) * weights) / ROWS
         return factors.new(lambda tensors: tape.gradient(likelihood, tensors), [])
 
     found = (tf.function(compute) if compiled else compute)(tf.constant(x), tf.constant(weights))
@@ -138,7 +140,7 @@ def test_vectors():
     vector = keras.Variable(normal(1, 3))
     factors = KroneckerFactors([], [vector])
     weights = normal(ROWS, 3)
-    with tf.GradientTape() as tape, factors.observed():
+    with tf.GradientTape() as tape:
         rows = tf.zeros((ROWS, 3)) + vector.value
         likelihood = tf.reduce_sum(rows * weights) / ROWS
     (g,) = factors.new(lambda tensors: tape.gradient(likelihood, tensors), [rows])
@@ -175,15 +177,77 @@ def test_products_stay_in_float32():
         np.testing.assert_allclose(factor, outer(rows) / ROWS, rtol=1e-4, atol=1e-5)
 
 
+class OwnCall(keras.Model):
+    """A model in TensorFlow's functions: its layers are in a list, a tuple, a dictionary and other models."""
+
+    def __init__(self):
+        super().__init__()
+        inputs = keras.Input((4,))
+        self.several = [layers.Dense(4, "tanh"), layers.Dense(3)]
+        self.pair = (layers.Dense(4, "relu"), keras.Sequential([layers.Dense(4, "elu")]))
+        self.named = {"norm": layers.LayerNormalization(), "graph": keras.Model(inputs, self.several[1](inputs))}
+        self.head = self.after
+
+    @property
+    def first(self):
+        return self.pair[0]
+
+    def after(self, x):
+        return self.named["graph"](self.named["norm"](self.pair[1](x)))
+
+    def call(self, x):
+        return tf.tanh(self.head(tf.identity(self.several[0](self.first(x)))))
+
+
+def test_a_model_with_a_call_of_its_own_has_the_factors_of_its_layers():
+    inputs, own = keras.Input((3,)), OwnCall()
+    network = randomized(keras.Model(inputs, own(inputs)))
+    first, second, third = own.first, own.several[0], own.pair[1].layers[0]
+    x = own.named["norm"](third(second(first(inputs))))
+    plain = keras.Model(inputs, layers.Activation("tanh")(own.several[1](x)))
+    assert {id(layer) for layer in layers_of(network)} >= {id(layer) for layer in plain.layers[1:-1]}
+    x, weights = normal(ROWS, 3), normal(ROWS, 3)
+    (mine, theirs), (numbers, others) = zip(factors_of(network, x, weights), factors_of(plain, x, weights), strict=True)
+    for variable in plain.trainable_variables:
+        for number, other in zip(numbers.numbers_of(variable), others.numbers_of(variable), strict=True):
+            np.testing.assert_array_equal(mine[number], theirs[other])
+
+
+def test_layers_that_are_not_seen_are_one_line():
+    """A function that was made with the model runs the model's own layers, not the copies."""
+
+    class Hidden(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.inner = layers.Dense(2, name="inner")
+            self.run = lambda x: self.inner(x)
+
+        def call(self, x):
+            return self.run(x)
+
+    inputs = keras.Input((3,))
+    with pytest.raises(ValueError, match=r"^K-FAC sees no call of layer 'inner': a model must use") as error:
+        factors_of(keras.Model(inputs, Hidden()(inputs)), normal(ROWS, 3), normal(ROWS, 2))
+    assert "\n" not in str(error.value)
+
+
 def test_layers_are_left_as_they_were():
     inputs = keras.Input((3,))
     network = keras.Model(inputs, layers.LayerNormalization()(layers.Dense(4, "tanh")(inputs)))
-    before = [dict(vars(layer)) for layer in network.layers]
+
+    def attributes():
+        own = [vars(layer) for layer in (network, *network.layers)]
+        return [{name: list(value) if isinstance(value, list) else value for name, value in d.items()} for d in own]
+
+    before = attributes()
     factors = KroneckerFactors(layers_of(network))
-    with pytest.raises(ZeroDivisionError), factors.observed():
-        assert "call" in vars(network.layers[1])
-        raise ZeroDivisionError
-    assert [dict(vars(layer)) for layer in network.layers] == before
+    observed = factors.observed(network)
+    observed(normal(ROWS, 3))
+    assert attributes() == before and observed is factors.observed(network) is not network
+    unbuilt = layers.Dense(3)
+    assert factors.observed(unbuilt) is unbuilt
+    for mine, theirs in zip(observed.trainable_variables, network.trainable_variables, strict=True):
+        assert mine is theirs
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,11 @@ def make_step(run: OnPolicyRun) -> Kfac:
     """Make the run's steps; the caller closes them."""
     config, policy = run.config, run.policy
     vectors = [] if policy.logstd is None else [policy.logstd]
+    factors = KroneckerFactors(layers_of(*policy.modules), vectors)
+    observed = policy.over(factors.observed)
     return Kfac(
-        lambda batch: objective(policy, batch, config.at(batch)),
-        KroneckerFactors(layers_of(*policy.modules), vectors),
+        lambda batch: objective(observed, batch, config.at(batch)),
+        factors,
         policy.trainable_variables,
         clip_kl=config.kfac_clip,
         max_grad_norm=config.max_grad_norm,

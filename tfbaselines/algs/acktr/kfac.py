@@ -113,7 +113,7 @@ class Kfac:
         cold_velocity: momentum of gradient descent.
 
     Args:
-        objective: function of a batch.
+        objective: function of a batch that runs copies of the layers that `factors` observes.
         factors: Kronecker factors of all variables.
         variables: the variables to change.
         clip_kl: bound of a step's divergence; see above.
@@ -216,7 +216,8 @@ class Kfac:
     def measure(self, batch: Batch, fresh: bool = True) -> tuple[list[tf.Tensor], Statistics]:
         """Compute the gradient of the loss [P], if `fresh` the batch's factors end to end, and the statistics."""
         values = [variable.value for variable in self._weights]
-        with tf.GradientTape(persistent=True) as tape, self._factors.observed():
+        self._factors.begin()
+        with tf.GradientTape(persistent=True) as tape:
             measured = self._objective(batch)
         found = [joined(tape.gradient(measured.loss, values, unconnected_gradients="zero"))]
         if fresh:

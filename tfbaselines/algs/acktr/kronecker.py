@@ -10,9 +10,8 @@ kernel. A vector that is added has F = G; a bias shares the G of its kernel.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import wraps
+from collections.abc import Callable, Iterable, Sequence
+from types import MethodType
 from typing import Any
 
 import keras
@@ -69,11 +68,12 @@ class KroneckerFactors:
 
     def __init__(self, layers: Iterable[keras.layers.Layer], vectors: Sequence[keras.Variable] = ()) -> None:
         trained = {id(layer): layer for layer in layers if layer.trainable_variables}
-        self._sites = [_site(layer) for layer in trained.values()]
+        self._sites = {number: _site(layer) for number, layer in trained.items()}
         self._vectors = list(vectors)
+        self._copies: dict[int, keras.Operation] = {}
         self.sizes: list[int] = []
         self._numbers: dict[int, list[int]] = {}
-        for site in self._sites:
+        for site in self._sites.values():
             self._add(site.sizes, site.variables)
         for vector in self._vectors:
             self._add([math.prod(vector.shape)], [(vector, [0])])
@@ -84,23 +84,57 @@ class KroneckerFactors:
             raise UsageError(f"variable '{variable.path}' belongs to no layer that has Kronecker factors: {TAKE}")
         return self._numbers[id(variable)]
 
-    @contextmanager
-    def observed(self) -> Iterator[None]:
-        """Record the layers' inputs and outputs inside the context."""
-        with ExitStack() as stack:
-            for site in self._sites:
-                stack.enter_context(site.observed())
-            yield
+    def observed(self, value: Any) -> Any:
+        """Copy a network, layer or operation; the copy shares its variables and records what factors need.
+
+        Keras has no hooks, and layers of ours in place of Dense would refuse users' networks. A copy runs the layer's
+        own code, also inside a model with a `call` of its own: the attributes of a copied model are copied layers.
+        Nothing is set on the originals. Collections and methods of operations are copied too; other values are not.
+        """
+        if isinstance(value, keras.Operation):
+            return self._copied(value)
+        if isinstance(value, MethodType) and isinstance(value.__self__, keras.Operation):
+            return MethodType(value.__func__, self.observed(value.__self__))
+        if isinstance(value, dict):
+            return {key: self.observed(item) for key, item in value.items()}
+        if isinstance(value, tuple) and hasattr(value, "_make"):
+            return value._make(map(self.observed, value))
+        kind = next((kind for kind in (list, tuple, set) if isinstance(value, kind)), None)
+        return value if kind is None else kind(map(self.observed, value))
+
+    def _copied(self, operation: keras.Operation) -> keras.Operation:
+        # A layer that is not built has no variables; building a copy would build the original.
+        if not getattr(operation, "built", True):
+            return operation
+        if id(operation) not in self._copies:
+            # copy.copy would save the layer and load it.
+            copy = self._copies[id(operation)] = object.__new__(type(operation))
+            vars(copy).update(self.observed(vars(operation)))
+            if isinstance(operation, keras.Model) and isinstance(operation, keras.Function):
+                # A functional model runs a graph of layers, not its attributes.
+                vars(copy).update(vars(keras.models.clone_model(operation, clone_function=self._copied)))
+            if id(operation) in self._sites:
+                self._sites[id(operation)].observe(copy)
+        return self._copies[id(operation)]
+
+    def begin(self) -> None:
+        """Forget what was recorded."""
+        for site in self._sites.values():
+            site.inputs.clear()
+            site.outputs.clear()
 
     def new(self, gradient: Callable[[Any], Any], rows: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Compute the factors [n, n] of the batch that was recorded last.
+        """Compute the factors [n, n] of the batch that was recorded since `begin`.
 
         Args:
             gradient: returns the gradients of the mean log-likelihood by tensors.
             rows: for each vector, the tensor [B, n] that it was added to or became.
         """
-        *by_site, by_vector = gradient([*(site.outputs for site in self._sites), list(rows)])
-        found = [factor for site, d in zip(self._sites, by_site, strict=True) for factor in site.factors(d)]
+        sites = self._sites.values()
+        for site in sites:
+            site.require_records()
+        *by_site, by_vector = gradient([*(site.outputs for site in sites), list(rows)])
+        found = [factor for site, d in zip(sites, by_site, strict=True) for factor in site.factors(d)]
         return found + [gradient_factor(d[:, None]) for d in by_vector]
 
     def _add(self, sizes: Sequence[int], variables: Iterable[tuple[keras.Variable, list[int]]]) -> None:
@@ -113,7 +147,7 @@ TAKE = "K-FAC takes networks of Dense, Conv2D and LayerNormalization layers; a2c
 
 
 class _Site:
-    """A layer, and its latest inputs and outputs: one tensor for each call, outputs before the activation.
+    """A layer, and inputs and outputs of its copy: one tensor for each call, outputs before the activation.
 
     Args:
         layer: the layer.
@@ -130,6 +164,14 @@ class _Site:
         self.inputs: list[tf.Tensor] = []
         self.outputs: list[tf.Tensor] = []
 
+    def require_records(self) -> None:
+        """Raise a UsageError if the copy did not run."""
+        if not self.outputs:
+            raise UsageError(
+                f"K-FAC sees no call of layer '{self.layer.name}': a model must use its layers, and reach them through "
+                "its attributes, not through a function that was made with the model"
+            )
+
 
 class _Kernel(_Site):
     """Dense and Conv2D: A and G for the kernel, the same G for the bias."""
@@ -139,13 +181,9 @@ class _Kernel(_Site):
         variables = [(layer.kernel, [0, 1]), *([(layer.bias, [1])] if layer.use_bias else [])]
         super().__init__(layer, [math.prod(inputs), width], variables)
 
-    @contextmanager
-    def observed(self) -> Iterator[None]:
-        self.inputs = []
-        self.outputs = []
+    def observe(self, copy: keras.layers.Layer) -> None:
         # The output before the activation is the input of the activation.
-        with _noted(self.layer, "call", self.inputs), _noted(self.layer, "activation", self.outputs):
-            yield
+        vars(copy).update(call=_noting(copy.call, self.inputs), activation=_noting(copy.activation, self.outputs))
 
     def factors(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         inputs = [self._patches(x) for x in self.inputs]
@@ -169,12 +207,8 @@ class _Normalization(_Site):
         variables = [(vector, [number]) for number, vector in enumerate(vectors)]
         super().__init__(layer, [math.prod(vector.shape) for vector in vectors], variables)
 
-    @contextmanager
-    def observed(self) -> Iterator[None]:
-        self.inputs = []
-        self.outputs = []
-        with _noted(self.layer, "call", self.inputs, self.outputs):
-            yield
+    def observe(self, copy: keras.layers.Layer) -> None:
+        vars(copy).update(call=_noting(copy.call, self.inputs, self.outputs))
 
     def factors(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         offset, gain = _places(gradients), _places([self._normalized(x) for x in self.inputs])
@@ -186,15 +220,9 @@ class _Normalization(_Site):
         return (x - mean) * tf.math.rsqrt(variance + self.layer.epsilon)
 
 
-@contextmanager
-def _noted(layer: keras.layers.Layer, name: str, taken: list, returned: list | None = None) -> Iterator[None]:
-    """Record the first argument and the result of a layer's function in lists, inside the context."""
-    # Keras has no hooks, and the layers may be those of a user's network, so that no observing layer of ours can stand
-    # in their place. While the objective is traced, and only then, a function that records replaces the layer's own.
-    function = getattr(layer, name)
-    own = name in vars(layer)
+def _noting(function: Callable, taken: list, returned: list | None = None) -> Callable:
+    """Wrap a function: record its first argument and its result in lists."""
 
-    @wraps(function)
     def noting(x: tf.Tensor, *args: Any, **kwargs: Any) -> tf.Tensor:
         taken.append(x)
         y = function(x, *args, **kwargs)
@@ -202,15 +230,7 @@ def _noted(layer: keras.layers.Layer, name: str, taken: list, returned: list | N
             returned.append(y)
         return y
 
-    setattr(layer, name, noting)
-    try:
-        yield
-    finally:
-        if own:
-            setattr(layer, name, function)
-        else:
-            # The function of the class is visible again.
-            delattr(layer, name)
+    return noting
 
 
 def _site(layer: keras.layers.Layer) -> _Site:
