@@ -1,7 +1,8 @@
-"""`python -m tfbaselines.bench speed`, `scores` and `table`: measure speed, collect learning results."""
+"""`python -m tfbaselines.bench`: measure speed and scores after minutes, collect and compare learning results."""
 
 import argparse
 import sys
+from typing import Any
 
 from tfbaselines.bench.table import SUITES
 from tfbaselines.cli import Parser, exit_status
@@ -36,14 +37,39 @@ def make_parser() -> argparse.ArgumentParser:
     table.add_argument("--logs", default="logs", metavar="DIR", help="of runs, DIR/ALG/ENV/SEED (default %(default)s)")
     table.add_argument("--out", metavar="NAME", help="writes NAME.csv and NAME.md; default: the suite's name")
     table.add_argument("--finished", action="store_true", help="write the tables of finished runs, and run nothing")
+    _add_minutes(commands)
     return parser
+
+
+def _add_minutes(commands: Any) -> None:
+    from tfbaselines.bench.minutes import BUDGETS, CLOCKS, LIBRARIES, TASKS
+
+    minutes = commands.add_parser("minutes", help="scores after minutes of training, beside other libraries'")
+    minutes.add_argument("--tasks", nargs="+", default=TASKS, metavar="ENV", help=f"default: {', '.join(TASKS)}")
+    minutes.add_argument(
+        "--budgets", nargs="+", type=float, default=BUDGETS, metavar="MINUTES", help="default: 10, 30 and 60"
+    )
+    minutes.add_argument("--seeds", type=int, default=2, help="runs of each program (default %(default)s)")
+    minutes.add_argument(
+        "--libraries", nargs="+", default=LIBRARIES, metavar="NAME", help=f"{', '.join(LIBRARIES)}, or such as sbx:tqc"
+    )
+    minutes.add_argument("--peer-python", metavar="PATH", help="the Python that has the peers and rl_zoo3")
+    minutes.add_argument(
+        "--clock",
+        choices=CLOCKS,
+        default="wall",
+        help="wall, or cpu: processor time of one core, where other work shares the machine (default %(default)s)",
+    )
+    minutes.add_argument("--logs", default="logs", metavar="DIR", help="of runs (default %(default)s)")
+    minutes.add_argument("--out", default="minutes", metavar="NAME", help="writes NAME.csv and NAME.md")
+    minutes.add_argument("--finished", action="store_true", help="write the tables of finished runs, and run nothing")
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse_args(argv)
-    command = {"speed": _speed, "scores": _scores, "table": _table}[args.command]
+    command = {"speed": _speed, "scores": _scores, "table": _table, "minutes": _minutes}[args.command]
     return exit_status(parser.prog, lambda: command(args))
 
 
@@ -91,6 +117,26 @@ def _table(args: argparse.Namespace) -> int:
     if status:
         return status
     paths = table.write(args.suite, wanted, args.logs, out)
+    print(paths[1].read_text(encoding="utf-8"))
+    print("Wrote", *paths)
+    return 1 if failed else 0
+
+
+def _minutes(args: argparse.Namespace) -> int:
+    from tfbaselines.bench import minutes, minutes_page
+
+    failed = 0
+    chosen = minutes.cells(args.tasks, args.budgets, args.seeds, args.libraries)
+    # The page has lines for runs of other libraries too.
+    every = minutes.cells(args.tasks, args.budgets, args.seeds)
+
+    def ended(cell: minutes.Cell, what: str) -> None:
+        minutes_page.write(every, args.logs, args.clock, args.out)
+        print(f"{cell}: {what}", flush=True)
+
+    if not args.finished:
+        failed = minutes.measure(chosen, args.logs, args.clock, args.peer_python, ended)
+    paths = minutes_page.write(every, args.logs, args.clock, args.out)
     print(paths[1].read_text(encoding="utf-8"))
     print("Wrote", *paths)
     return 1 if failed else 0

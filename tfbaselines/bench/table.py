@@ -166,14 +166,23 @@ def run(cell: Cell, logs: str) -> int:
 
 
 def _row(cell: Cell, directory: Path) -> dict[str, object]:
-    from tfbaselines.training.checkpoint import Checkpoints, load_tree
-
-    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     # Minutes of all parts of an interrupted run.
-    minutes = load_tree(Checkpoints(directory / "checkpoints").latest())["training"]["elapsed"] / 60
+    minutes = progress_of(directory)["elapsed"] / 60
     run = {"alg": cell.name, "env": cell.env, "seed": cell.seed, "num_timesteps": cell.steps}
     found = {"score": _score(cell, directory), "minutes": round(minutes, 2)}
-    return run | found | {"commit": config["git_commit"]["tfbaselines"]}
+    return run | found | {"commit": commit_of(directory)}
+
+
+def progress_of(directory: Path) -> dict[str, Any]:
+    """Return the counters of a run's latest checkpoint, such as the seconds that it took in all."""
+    from tfbaselines.training.checkpoint import Checkpoints, load_tree
+
+    return load_tree(Checkpoints(directory / "checkpoints").latest())["training"]
+
+
+def commit_of(directory: Path) -> str:
+    """Return the commit of the code that a run used."""
+    return json.loads((directory / "config.json").read_text(encoding="utf-8"))["git_commit"]["tfbaselines"]
 
 
 def _score(cell: Cell, directory: Path) -> float:
@@ -182,10 +191,15 @@ def _score(cell: Cell, directory: Path) -> float:
 
         return float(load_results(str(directory))["r"].tail(EPISODES).mean())
     # Many runs with tuned settings have too few episodes for a mean.
+    return float(evaluated(directory, EPISODES, num_env=10, seed=1000)["mean"])
+
+
+def evaluated(directory: Path, episodes: int, **options: int) -> dict[str, Any]:
+    """Return the results of episodes of a run's deterministic policy; for the options see `evaluate`."""
     command = [sys.executable, "-m", "tfbaselines.evaluate", str(directory), "--deterministic", "--json"]
-    command += [f"--episodes={EPISODES}", "--num_env=10", "--seed=1000"]
+    command += [f"--episodes={episodes}", *(f"--{name}={value}" for name, value in options.items())]
     result = subprocess.run(command, stdout=subprocess.PIPE, check=True, start_new_session=True)
-    return float(json.loads(result.stdout)["mean"])
+    return json.loads(result.stdout)
 
 
 def interval(scores: np.ndarray) -> tuple[float, float]:
