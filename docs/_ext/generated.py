@@ -260,6 +260,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "doctor_table": doctor_table,
     "probe_rules": probe_rules,
     "faults": lambda: written_table("faults"),
+    "minutes": lambda: written_table("minutes"),
     "modules_training": lambda: modules_table(["training", "learn", "rollout", "replay"]),
     "modules_acting": lambda: modules_table(["policy", "envs"]),
     "modules_signals": lambda: modules_table(["rewards", "demos"]),

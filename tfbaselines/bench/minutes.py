@@ -5,6 +5,7 @@ compilation; then SIGTERM ends training, and the policy is evaluated outside the
 processes that are watched alike. Our programs are the named sets 10min, 30min and 60min of the tuned settings.
 """
 
+import functools
 import json
 import os
 import re
@@ -77,17 +78,17 @@ class Cell:
         return f"{self.budget:g} min, {self.task}, {self.library} {self.algorithm}, seed {self.seed}"
 
 
+@functools.cache
+def our_sets() -> list[tuple[str, int, str]]:
+    """List the named sets for minutes: task, minutes and algorithm."""
+    found = [(SET.fullmatch(name), alg) for alg in tuned_algorithms() for name in tuned_sections(alg)]
+    return [(name[2], int(name[1]), alg) for name, alg in found if name]
+
+
 def our_program(task: str, budget: float) -> str:
     """Return our algorithm and its named set for a task: the set with the nearest number of minutes."""
-    sets = [
-        (abs(int(found[1]) - budget), f"{alg} --tuned={found[1]}min")
-        for alg in tuned_algorithms()
-        for found in map(SET.fullmatch, tuned_sections(alg))
-        if found and found[2] == task
-    ]
-    if not sets:
-        raise UsageError(f"no tuned settings for minutes of {task}: a section such as 10min{OF_SET}{task} is missing")
-    return min(sets)[1]
+    _, minutes, alg = min((abs(minutes - budget), minutes, alg) for of, minutes, alg in our_sets() if of == task)
+    return f"{alg} --tuned={minutes}min"
 
 
 def programs(task: str, budget: float) -> list[tuple[str, str]]:

@@ -108,7 +108,7 @@ def make_peer(case: Case, env: Any) -> Any:
     """Make the peer's algorithm with the case's numbers."""
     module, name = case.get("peer", "stable_baselines3:PPO").split(":")
     policy = "MlpLstmPolicy" if case["network"] == "lstm" else "CnnPolicy" if of_pixels(case) else "MlpPolicy"
-    numbers = case.get("peer_learn") or peer_numbers(name, case)
+    numbers = (case.get("peer_learn") or peer_numbers(name, case)) | case.get("peer_further", {})
     if module != "sbx":
         numbers = numbers | {"device": "cpu"}
     return getattr(importlib.import_module(module), name)(policy, env, seed=0, **numbers)
@@ -148,7 +148,7 @@ def peer_numbers(name: str, case: Case) -> dict[str, Any]:
         return numbers | {"train_freq": collected, "gradient_steps": steps}
     # A gradient step after every step, the peer's default.
     numbers |= {"learning_rate": 1e-3, "learning_starts": learn["start_steps"], "train_freq": 1, "gradient_steps": 1}
-    return numbers | ({"ent_coef": "auto"} if name == "SAC" else {})
+    return numbers | ({"ent_coef": "auto"} if name in ("SAC", "TQC", "CrossQ") else {})
 
 
 if __name__ == "__main__":

@@ -37,6 +37,20 @@ def _off_policy(alg: str, peer: str | None, hidden_sizes: tuple[int, int], batch
     return _case("HalfCheetah-v5", "dense", 6000, learn, alg=alg, peer=peer, warmup=2000)
 
 
+def _critics(peer: str, *, further: dict[str, Any] | None = None, **learn: Any) -> dict[str, Any]:
+    """`sac` with other critics; `further` are arguments of the peer."""
+    case = _off_policy("sac", peer, (256, 256), 256)
+    return case | {"learn": case["learn"] | learn, "peer_further": further or {}}
+
+
+def _droq(peer: str) -> dict[str, Any]:
+    """20 gradient steps for each step of HalfCheetah, the actor's after the last; 500 steps are counted."""
+    kwargs = {"net_arch": [256, 256], "dropout_rate": 0.01, "layer_norm": True}
+    further = {"gradient_steps": 20, "policy_delay": 20, "policy_kwargs": kwargs}
+    learn = {"critic_dropout": 0.01, "critic_layer_norm": True, "num_update": 1000, "policy_delay": 20}
+    return _critics(peer, further=further, **learn) | {"steps": 1600, "warmup": 1100}
+
+
 def _a2c(env: str, num_env: int, network: str, steps: int, **learn: Any) -> dict[str, Any]:
     """Five steps of every environment in an update; the peer's other defaults are ours."""
     learn |= {"nsteps": 5, "gamma": 0.99, "lr": 7e-4, "lrschedule": "constant", "ent_coef": 0.01}
@@ -75,9 +89,10 @@ _DQN_PONG = _DQN_CARTPOLE | {
 _MEMORY = _off_policy("sac", None, (32, 32), 32)
 
 # A case with a 'peer' names the class that it is compared with, from stable_baselines3 or sbx, by default PPO; None for
-# none; with 'peer_learn' it takes these arguments, in its own names, in place of those that follow from ours. The first
-# 'warmup' steps are not counted: by default one update's. A case with an 'original' has no peer that is alive: it is
-# compared with OpenAI baselines on TensorFlow 1, by the ratio of the two machines' yardsticks.
+# none; with 'peer_learn' it takes these arguments, in its own names, in place of those that follow from ours, and with
+# 'peer_further' besides them. The first 'warmup' steps are not counted: by default one update's. A case with an
+# 'original' has no peer that is alive: it is compared with OpenAI baselines on TensorFlow 1, by the ratio of the two
+# machines' yardsticks.
 CASES = {
     "halfcheetah": _case(
         "HalfCheetah-v5",
@@ -120,6 +135,14 @@ CASES = {
     "sac": _off_policy("sac", "stable_baselines3:SAC", (256, 256), 256),
     "sac-sbx": _off_policy("sac", "sbx:SAC", (256, 256), 256),
     "sac-batch100": _off_policy("sac", "stable_baselines3:SAC", (256, 256), 100),
+    "sac-tqc": _critics("sb3_contrib:TQC", critic="tqc"),
+    "sac-tqc-sbx": _critics("sbx:TQC", critic="tqc"),
+    # The peers' actors have batch renormalization too, which SBX can leave out as we do.
+    "sac-crossq": _critics("sb3_contrib:CrossQ", critic="crossq"),
+    "sac-crossq-sbx": _critics(
+        "sbx:CrossQ", further={"policy_kwargs": {"net_arch": [256, 256], "batch_norm_actor": False}}, critic="crossq"
+    ),
+    "sac-droq-sbx": _droq("sbx:SAC"),
     "td3": _off_policy("td3", "stable_baselines3:TD3", (400, 300), 256),
     "ddpg": _off_policy("ddpg", "stable_baselines3:DDPG", (400, 300), 256),
     "a2c-cartpole": _a2c("CartPole-v1", 8, "mlp", 6000 * 40, value_network="copy"),
