@@ -37,7 +37,9 @@ def test_programs_run_until_their_time_is_over_and_are_compared(tmp_path, monkey
         return 120.5 if len(begun) == len(list(tmp_path.rglob("output.txt"))) else 0.0
 
     def start(command, output, variables):
-        return Warm(command[2:], tmp_path, variables, output) if command[1] == "-m" else begin(command, output, variables)
+        return (
+            Warm(command[2:], tmp_path, variables, output) if command[1] == "-m" else begin(command, output, variables)
+        )
 
     begin, cores = minutes.start, []
     monkeypatch.setattr(minutes, "start", start)
@@ -77,7 +79,9 @@ def test_every_task_has_a_program_for_each_budget():
 
 
 def test_the_processor_time_of_a_session_counts_all_its_processes():
-    process = minutes.start(["bash", "-c", "for i in {1..20000}; do :; done; read -t 60 < <(sleep 60)"], None, os.environ)
+    process = minutes.start(
+        ["bash", "-c", "for i in {1..20000}; do :; done; read -t 60 < <(sleep 60)"], None, os.environ
+    )
     end = time.monotonic() + 30
     while not (used := minutes.processor_seconds(process.pid)) and time.monotonic() < end:
         time.sleep(0.01)

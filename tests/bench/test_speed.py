@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from tfbaselines.algs import deepq
-from tfbaselines.bench import speed
+from tfbaselines.algs import deepq, sac
+from tfbaselines.bench import sides, speed
 from tfbaselines.bench.__main__ import main
 from tfbaselines.bench.speed import CASES
 
@@ -106,6 +106,24 @@ def test_a_case_of_deepq_has_its_arguments(name):
     """A mistake would be seen only when it is measured; the network has its own arguments besides."""
     learn = {name: value for name, value in CASES[name]["learn"].items() if name != "hidden_sizes"}
     deepq.Config(**learn)
+
+
+def test_sacs_other_critics_have_equal_settings_on_both_sides():
+    cases = {name: case for name, case in CASES.items() if "peer_further" in case}
+    assert list(cases) == ["sac-tqc", "sac-tqc-sbx", "sac-crossq", "sac-crossq-sbx", "sac-droq-sbx"]
+    for case in cases.values():
+        learn = {key: value for key, value in case["learn"].items() if key != "hidden_sizes"}
+        ours = sac.Config.of(learn)
+        theirs = sides.peer_numbers(case["peer"].split(":")[1], case) | case["peer_further"]
+        assert theirs["policy_kwargs"]["net_arch"] == list(case["learn"]["hidden_sizes"])
+        assert theirs["policy_kwargs"].get("dropout_rate", 0.0) == ours.critic_dropout
+        assert theirs["policy_kwargs"].get("layer_norm", False) == ours.critic_layer_norm
+        assert theirs["batch_size"] == ours.batch_size and theirs["learning_rate"] == ours.lr == 1e-3
+        assert theirs["learning_starts"] == ours.start_steps and theirs["ent_coef"] == ours.alpha
+        # The peers' own delay is that of CrossQ, and 1 for the others.
+        assert theirs.get("policy_delay", 3 if ours.critic == "crossq" else 1) == ours.policy_delay
+        steps = ours.update_every if ours.num_update is None else ours.num_update
+        assert theirs["gradient_steps"] == steps / ours.update_every
 
 
 def test_the_network_of_pong_is_the_peers():
