@@ -1,11 +1,11 @@
 """Judge the doctor by spoiled runs: the place of the true cause among its findings.
 
-    python tests/doctor/judge.py DIR [--probe] [--healthy] [--out data/benchmarks/doctor.csv] [--seed 0 1] [--alg ppo2]
+    python tests/doctor/judge.py DIR [--probe] [--healthy | --further] [--out FILE.csv] [--seed 0 1] [--alg ppo2]
 
-reads the runs of tests/doctor/spoiled.py in DIR, or with --healthy those of tests/doctor/healthy.py. A run counts as
-found if the true cause is among the causes of its first or second finding; `strict` counts causes one by one, each
-finding's likeliest first. --probe gives `tfbaselines doctor RUN --probe` for each run and keeps its report in
-DIR/NAME.probe.json. Runs that the output file has are left out, so the command may be stopped and given again.
+reads the runs of spoiled.py in DIR, or those of healthy.py or further.py. A run counts as found if the true cause is
+among the causes of its first or second finding; `strict` counts causes one by one, each finding's likeliest first.
+--probe gives `tfbaselines doctor RUN --probe` for each run and keeps its report in DIR/NAME.probe.json. Runs that the
+output file has are left out then, so the command may be stopped and given again.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT)]
 
-from tests.doctor import healthy  # noqa: E402  The path comes first.
+from tests.doctor import further, healthy  # noqa: E402  The path comes first.
 from tests.doctor.spoiled import FINISHED, SEEDS, USUAL, WAYS, cases, start  # noqa: E402
 from tfbaselines.doctor.__main__ import defaults  # noqa: E402
 from tfbaselines.doctor.examine import examine_directory  # noqa: E402
@@ -122,13 +122,15 @@ def main():
     parser.add_argument("--out", type=Path)
     parser.add_argument("--probe", action="store_true", help="examine with probes, half a minute for each run")
     parser.add_argument("--healthy", action="store_true", help="judge the runs of healthy.py")
+    parser.add_argument("--further", action="store_true", help="judge the runs of further.py")
     parser.add_argument("--alg", nargs="+", help="algorithms; all without")
     parser.add_argument("--way", nargs="+", choices=["healthy", *WAYS], default=["healthy", *WAYS])
     parser.add_argument("--seed", nargs="+", type=int, default=SEEDS)
     parser.add_argument("--keep", type=Path, help="write the files of the runs to a zip file, for the tests")
     args = parser.parse_args()
     directory = args.directory.resolve()
-    every = healthy.runs() if args.healthy else [case for case in cases() if (case.way or "healthy") in args.way]
+    every = [case for case in cases() if (case.way or "healthy") in args.way]
+    every = healthy.runs() if args.healthy else further.cases() if args.further else every
     chosen = [case for case in every if case.seed in args.seed and (not args.alg or case.alg in args.alg)]
     there = [case for case in chosen if (directory / case.name / FINISHED).exists()]
     rows = judged(directory, there, args.probe, args.out)

@@ -230,12 +230,17 @@ class Case(NamedTuple):
     @property
     def cause(self) -> str:
         """The true cause; empty for a healthy run."""
-        return WAYS[self.way].cause if self.way else ""
+        return self.spoiling.cause if self.way else ""
+
+    @property
+    def spoiling(self) -> Way:
+        """The way's wrapper, settings or network."""
+        return WAYS[self.way]
 
     def command(self, directory: Path) -> list[str]:
         """Words of the command that trains it; later flags replace earlier ones."""
         flags = dict(word.split("=", 1) for word in HEALTHY[self.alg, self.env].split())
-        words = WAYS[self.way].flags if self.way else ""
+        words = self.spoiling.flags if self.way else ""
         words = words if isinstance(words, str) else words[self.alg]
         flags |= dict(word.split("=", 1) for word in words.split())
         if "--network" in flags:
@@ -248,9 +253,14 @@ def cases() -> Iterator[Case]:
     """Yield all runs: for each seed the healthy ones, then the spoiled ones."""
     for seed in SEEDS:
         yield from (Case(alg, "", env, seed) for alg, env in HEALTHY)
-        for name, way in WAYS.items():
-            applies = way.envs if isinstance(way.flags, str) else way.envs.keys() & way.flags.keys()
-            yield from (Case(alg, name, way.envs[alg], seed) for alg in USUAL if alg in applies)
+        yield from spoilings(WAYS, Case, seed)
+
+
+def spoilings(ways: dict[str, Way], kind: type[Case], seed: int) -> Iterator[Case]:
+    """Yield a run of each way under each algorithm to which it applies."""
+    for name, way in ways.items():
+        applies = way.envs if isinstance(way.flags, str) else way.envs.keys() & way.flags.keys()
+        yield from (kind(alg, name, way.envs[alg], seed) for alg in USUAL if alg in applies)
 
 
 def start(words: Sequence[str | Path], output: IO | None = None) -> Any:
