@@ -132,6 +132,94 @@ def test_wrappers():
     assert not list(wrappers.reach_signs(Mass))
 
 
+class OneState(gymnasium.Wrapper):
+    """Copies are one object."""
+
+    first = None
+
+    def __init__(self, env):
+        OneState.first = OneState.first or env
+        super().__init__(OneState.first)
+
+
+def test_copies_that_share_a_state():
+    assert not list(vectors.shared_signs(Mass))
+    assert [sign.rule for sign in vectors.shared_signs(lambda: OneState(Mass()))] == ["shared_copies"]
+
+
+class Resumed(gymnasium.Wrapper):
+    """reset() resets nothing."""
+
+    last = None
+
+    def reset(self, **kwargs):
+        obs, info = self.env.reset(**kwargs) if self.last is None else (self.last, {})
+        self.env.unwrapped.time = 0
+        return obs, info
+
+    def step(self, action):
+        self.last, *rest = self.env.step(action)
+        return self.last, *rest
+
+
+def test_episodes_that_begin_where_the_last_one_ended():
+    for make, rules in ((Mass, []), (lambda length: Resumed(Mass(length=length)), ["no_resets"])):
+        random = walk(make(length=5), at_random(Mass().action_space), 100)
+        assert [sign.rule for sign in environment.reset_signs(random)] == rules
+
+
+class Changed(gymnasium.Wrapper):
+    """Rewards and observations with a fault."""
+
+    def __init__(self, env, fault=""):
+        super().__init__(env)
+        self.fault = fault
+        self.rng = np.random.default_rng(0)
+
+    def seen(self, obs):
+        if self.fault == "noisy_observations":
+            obs = obs + self.rng.normal(size=3)
+        if self.fault == "observation_spread":
+            obs = (obs - 100) / 1000
+        return obs.astype(np.float32)
+
+    def reset(self, **kwargs):
+        obs, info = self.env.reset(**kwargs)
+        return self.seen(obs), info
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        over = terminated or truncated
+        changes = {
+            "reward_noise": reward + 30 * self.rng.normal(),
+            "constant_reward": -1.0,
+            "reward_at_end": float(over),
+        }
+        return self.seen(obs), changes.get(self.fault, reward), terminated, truncated, info
+
+
+def test_rewards_and_observations_that_show_nothing():
+    for fault in ("", "reward_noise", "constant_reward", "reward_at_end", "noisy_observations", "observation_spread"):
+        random = walk(Changed(Mass(length=30), fault), at_random(Mass().action_space), 900)
+        signs = [
+            *environment.reward_signs(random._replace(terminated=np.zeros(900, bool)), None, 30),
+            *environment.prediction_signs(dependence(random), []),
+            *environment.size_signs(random.obs, random.rewards),
+        ]
+        found = {sign.rule for sign in signs} - {"no_reward", "actions_ignored", "hidden_velocity"}
+        assert found == {fault} - {""}, fault
+    for fault, rule in (("noisy_observations", "lost_observation"), ("constant_reward", "constant_reward")):
+        found = wrappers.pairs(lambda fault=fault: Changed(Mass(), fault))
+        assert rule in {sign.rule for sign in wrappers.wrapper_signs(found)}, fault
+    found = wrappers.pairs(lambda: Changed(Mass(), "observation_spread"))
+    assert [sign.rule for sign in wrappers.wrapper_signs(found)] == ["observation_size"]
+
+
+def test_short_rollouts():
+    assert [sign.rule for sign in environment.rollout_signs(1, 200.0)] == ["short_rollout"]
+    assert not list(environment.rollout_signs(64, 200.0)) and not list(environment.rollout_signs(None, 200.0))
+
+
 def test_copies_and_time_limits():
     for fault, rules in (("one_seed", {"equal_copies"}), ("", set())):
         env = vectors.copies_of(config(fault), 3)
@@ -185,4 +273,4 @@ def test_rewards_that_come_with_ends_are_neither_late_nor_turned():
     late = [[environment.Effect(0.0, 1.0)] * 3]
     assert [sign.rule for sign in environment.effect_signs(late, [])] == ["reward_delay"]
     costs = walk(Mass("negative", length=20), at_random(Mass("negative").action_space), 300)
-    assert not list(environment.reward_signs(costs, 90.0, 20))
+    assert [sign.rule for sign in environment.reward_signs(costs, 90.0, 20)] == ["constant_reward"]

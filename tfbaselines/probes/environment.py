@@ -28,6 +28,8 @@ from tfbaselines.probes.walks import (
 LARGE_OBS, FAR_TOO_LARGE_OBS = 100.0, 1e4
 LARGE_REWARD, FAR_TOO_LARGE_REWARD = 200.0, 1e3
 SMALL_REWARD, FAR_TOO_SMALL_REWARD = 5e-3, 5e-4
+# Deviations of the number that varies most.
+SMALL_SPREAD, FAR_TOO_SMALL_SPREAD = 0.02, 0.005
 # Share of steps with a reward below which rewards are sparse.
 SPARSE = 0.002
 # Seeds of the experiments.
@@ -36,6 +38,8 @@ SEEDS = range(6)
 SHARES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 # Differences of explained shares that are clear.
 CLEAR, NONE = 0.5, 0.02
+# Share of different rewards that may be noise, and explained share of the next observation that may be none.
+NOISE, UNRELATED = 0.5, 0.2
 
 
 def observation_signs(walk: Walk) -> Iterator[Sign]:
@@ -55,9 +59,13 @@ def observation_signs(walk: Walk) -> Iterator[Sign]:
 def size_signs(obs: np.ndarray, rewards: np.ndarray) -> Iterator[Sign]:
     """Judge the sizes of observations [T, n] and rewards [T] as the learner gets them, after all normalization."""
     typical = float(np.quantile(np.abs(obs), 0.95, axis=0).max(initial=0.0))
+    spread = float(obs.std(0).max(initial=0.0))
     if typical > LARGE_OBS:
         certainty = 0.95 if typical > FAR_TOO_LARGE_OBS else 0.6
         yield Sign("observation_size", f"{number(typical)} in size", certainty)
+    elif 0 < spread < SMALL_SPREAD:
+        certainty = 0.92 if spread < FAR_TOO_SMALL_SPREAD else 0.7
+        yield Sign("observation_spread", f"{number(spread)} in each of their numbers", certainty)
     paid = np.abs(rewards[rewards != 0])
     if not len(paid):
         yield Sign("no_reward", f"none of {len(rewards)} random steps had a reward", 0.5)
@@ -91,6 +99,11 @@ def reward_signs(walk: Walk, threshold: float | None, limit: int | None) -> Iter
         if always and limit is not None and walk.lengths.mean() < 0.25 * limit:
             value = f"{number(rewards[0])} in every step, so ending at once is best"
             yield Sign("reward_sign", value, 0.8)
+    if rewards.any() and np.ptp(rewards) == 0 and not walk.terminated.any() and len(rewards) >= 300:
+        value = f"{number(rewards[0])} in each of {len(rewards)} random steps, and only time limits end episodes"
+        yield Sign("constant_reward", value, 0.5)
+    if len(walk.lengths) > 4 and walk.lengths.mean() > 10 and rewards.any() and not rewards[~walk.over].any():
+        yield Sign("reward_at_end", f"0 in all but the last steps of {len(walk.lengths)} episodes", 0.45)
 
 
 def prediction_signs(found: Explained, effects: Sequence[Effect]) -> Iterator[Sign]:
@@ -109,6 +122,12 @@ def prediction_signs(found: Explained, effects: Sequence[Effect]) -> Iterator[Si
     if found.reward_late - found.reward_now > CLEAR / 2 and found.reward_late > 0.8:
         value = f"{found.reward_late:.0%} explained by the step before, {found.reward_now:.0%} by the step itself"
         yield Sign("reward_delay", value, 0.93)
+    if found.next_obs < UNRELATED:
+        value = f"{found.next_obs:.0%} explained by the two before and the actions"
+        yield Sign("noisy_observations", value, 0.65)
+    elif found.noise > NOISE and max(found.reward_now, found.reward_late) < NONE:
+        value = f"{found.reward_now:.0%} explained by the step and the one after, in {found.noise:.0%} different values"
+        yield Sign("reward_noise", value, 0.85)
     gained = found.both - found.alone, found.reward_now - found.reward_alone
     if not effects and found.alone < 0.98 and all(np.isnan(one) or one < NONE for one in gained):
         value = f"{found.alone:.0%} explained without the action, {found.both:.0%} with it"
@@ -125,6 +144,16 @@ def repeated_start(walk: Walk) -> Iterator[Sign]:
     same_later = (walk.next_obs[later] == walk.obs[later]).all(1).mean()
     if same == 1 and same_later < 0.2:
         yield Sign("observation_delay", "the first step of every episode returns the first observation again", 0.95)
+
+
+def reset_signs(walk: Walk) -> Iterator[Sign]:
+    """Find resets that return the last observation of the episode before: nothing was reset."""
+    starts = np.flatnonzero(walk.first)[1:]
+    if len(starts) >= 5 and walk.obs.std(0).any():
+        same = (walk.obs[starts] == walk.next_obs[starts - 1]).all(1)
+        if same.mean() > 0.9:
+            value = f"the last one of the episode before, after {int(same.sum())} of {len(starts)} resets"
+            yield Sign("no_resets", value, 0.95)
 
 
 class NotRepeatable(Exception):
@@ -258,6 +287,12 @@ def return_signs(returns: dict[str, np.ndarray]) -> Iterator[Sign]:
 def _listed(numbers: Sequence[int] | np.ndarray) -> str:
     shown = ", ".join(str(int(one)) for one in numbers[:6])
     return shown + (f" and {len(numbers) - 6} more" if len(numbers) > 6 else "")
+
+
+def rollout_signs(steps: int | None, length: float) -> Iterator[Sign]:
+    """Judge the steps of each environment in a rollout beside the mean length of episodes."""
+    if steps and length > 20 and steps < min(5.0, length / 10):
+        yield Sign("short_rollout", f"{steps} steps, random episodes have {length:.0f}", 0.6)
 
 
 def horizon_signs(gamma: float | None, length: float, random: Walk, limit: int | None) -> Iterator[Sign]:

@@ -12,6 +12,8 @@ FEATURES, RIDGE = 200, 1e-4
 MOST_TARGETS = 24
 # Least rows for a fit.
 LEAST_ROWS = 400
+# Least rows for each column, where a fit shows that nothing is explained.
+ROWS_OF_COLUMN = 10
 # Share of the rows that is fitted; the rest is predicted.
 FITTED = 0.7
 
@@ -55,6 +57,8 @@ class Explained(NamedTuple):
         reward_alone: of rewards, from both observations of their step.
         reward_now: of rewards, from all of their step.
         reward_late: of rewards, from the step before.
+        noise: share of the rewards that differ from all others.
+        next_obs: of the next observation itself, from two observations and both actions.
     """
 
     alone: float
@@ -65,6 +69,8 @@ class Explained(NamedTuple):
     reward_alone: float
     reward_now: float
     reward_late: float
+    noise: float = 0.0
+    next_obs: float = 1.0
 
 
 def dependence(walk: Walk) -> Explained | None:
@@ -91,4 +97,11 @@ def dependence(walk: Walk) -> Explained | None:
         (of_step, rewards),
         (of_step_before, rewards),
     )
-    return Explained(*(explained(np.concatenate(columns, axis=1), targets) for columns, targets in pairs))
+    shares = [explained(np.concatenate(columns, axis=1), targets) for columns, targets in pairs]
+    # Fits of many numbers on few rows explain nothing, and positions on a grid are no numbers.
+    enough = len(inside) >= ROWS_OF_COLUMN * (2 * obs.shape[1] + action.shape[1])
+    different = len(np.unique(rewards)) / len(rewards) if enough else 0.0
+    if not enough or np.isin(obs, (0, 1)).all():
+        return Explained(*shares, different)
+    every = np.concatenate([obs, earlier, action, earlier_action], axis=1)
+    return Explained(*shares, different, explained(every, walk.next_obs[inside][:, largest]))

@@ -50,6 +50,7 @@ def observations(patient: Patient, end: float) -> Iterator[Sign]:
     random = patient.random_walk
     yield from environment.observation_signs(random)
     yield from environment.repeated_start(random)
+    yield from environment.reset_signs(random)
     yield from environment.reward_signs(random, getattr(patient.spec, "reward_threshold", None), patient.limit)
     yield from environment.end_signs(random, patient.limit)
 
@@ -60,6 +61,7 @@ def horizon(patient: Patient, end: float) -> Iterator[Sign]:
     gamma = getattr(patient.arguments, "gamma", None)
     length = float(np.mean(random.lengths)) if len(random.lengths) else float(len(random.rewards))
     yield from environment.horizon_signs(gamma, length, random, patient.limit)
+    yield from environment.rollout_signs(getattr(patient.arguments, "nsteps", None), length)
 
 
 def behaviors(patient: Patient, end: float) -> Iterator[Sign]:
@@ -113,6 +115,7 @@ def copies(patient: Patient, end: float) -> Iterator[Sign]:
     if count > 1:
         random = patient.random_walk
         yield from environment.copies_signs(obs, random.obs[random.first])
+        yield from vectors.shared_signs(patient.make)
     late = obs[len(obs) // 2 :].reshape(-1, obs.shape[-1])
     if not is_image(env.observation_space):
         own = getattr(patient.arguments, "normalize_observations", False)

@@ -1,8 +1,9 @@
 """Signs in the vector environment that the learner gets: sizes after normalization, ends by time limit, copies."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from tfbaselines.envs.make import build_env
@@ -14,6 +15,8 @@ from tfbaselines.probes.walks import random_action, row_of
 LIMIT, PATIENCE = 5, 15
 # Copies that are compared, and steps with them.
 COPIES, STEPS = 4, 300
+# Steps for which a copy is moved beside another one.
+SHARED = 8
 # Types of environments that take no time limit.
 WITHOUT_LIMIT = ("atari", "retro", "unity")
 
@@ -44,6 +47,37 @@ def seen(env: VecEnv, steps: int = STEPS) -> tuple[np.ndarray, np.ndarray]:
         rows.append(rows_of(env, obs))
         rewards.append(paid)
     return np.array(rows), np.array(rewards)
+
+
+def shared_signs(make: Callable[[], gymnasium.Env]) -> Iterator[Sign]:
+    """Judge whether steps of one copy move another one: its course is taken alone, and with the other between."""
+    one, other = make(), make()
+    try:
+        rng = np.random.default_rng(0)
+        actions = [random_action(one.action_space, rng) for _ in range(SHARED)]
+        alone, again, between = [], [], []
+        for rows, moves in ((alone, False), (again, False), (between, True)):
+            one.reset(seed=0)
+            if moves:
+                other.reset(seed=1)
+            for action in actions:
+                obs, reward, terminated, truncated, _ = one.step(action)
+                rows.append(np.append(row_of(one.observation_space, obs), reward))
+                if moves and not (terminated or truncated):
+                    truncated = any(other.step(action)[2:4])
+                if terminated or truncated:
+                    break
+    finally:
+        one.close()
+        other.close()
+    length = min(len(alone), len(between))
+    if len(alone) != len(again) or not np.array_equal(alone, again):
+        return
+    # Simulators keep traces of others in their last digits.
+    apart, deviation = np.abs(np.subtract(alone[:length], between[:length])).max(0), np.std(alone, axis=0)
+    varied = deviation > 0.1 * deviation.max()
+    if varied.any() and (apart > 0.5 * deviation)[varied].mean() > 0.5:
+        yield Sign("shared_copies", "changes the next observation of another copy", 0.95)
 
 
 def limit_signs(env: VecEnv) -> Iterator[Sign]:

@@ -16,6 +16,8 @@ SEEDS, STEPS = range(8), 60
 LEAST = 20
 # Ratio between two scales of rewards or observations that is worth a sign, in powers of ten.
 FAR = 2.5
+# Explained share of a number of the innermost observations below which it is lost.
+LOST = 0.4
 
 
 class Pair(NamedTuple):
@@ -58,6 +60,8 @@ def wrapper_signs(found: list[Pair]) -> Iterator[Sign]:
         yield from _reward_signs(outer, inner, found)
     if found and all(pair.outer.obs.shape[1:] == pair.inner.obs.shape[1:] for pair in found):
         yield from _observation_signs(found)
+    if found and all(pair.outer.obs.ndim == 2 for pair in found):
+        yield from lost_signs(found)
 
 
 def _common(pair: Pair) -> int:
@@ -80,7 +84,12 @@ def _reward_signs(outer: np.ndarray, inner: np.ndarray, found: list[Pair]) -> It
     if fits and factor != 0 and abs(np.log10(abs(factor))) > FAR:
         rule = "reward_large" if abs(factor) > 1 else "reward_small"
         yield Sign(rule, f"wrappers multiply them by {number(factor)}", 0.93)
-    if not fits and inner.std() > 0:
+    if inner.std() > 1e-6 * np.abs(inner).max() and outer.std() == 0:
+        if outer.any():
+            yield Sign("constant_reward", f"wrappers return {number(outer[0])} whatever the environment pays", 0.95)
+        else:
+            yield Sign("reward_at_end", "wrappers return 0 in steps that have a reward", 0.93)
+    elif not fits and inner.std() > 0:
         late = np.concatenate([_outer(pair)[1:] - factor_of(pair) * _inner(pair)[:-1] for pair in found])
         if np.abs(late).max(initial=np.inf if not len(late) else 0.0) < 1e-4 * max(np.abs(outer).max(), 1e-12):
             yield Sign("reward_delay", "wrappers return each reward a step later", 0.97)
@@ -110,13 +119,36 @@ def _observation_signs(found: list[Pair]) -> Iterator[Sign]:
     kept = varied & (outer.std(0) > 0)
     if not kept.any():
         return
-    factor = float((outer[:, kept] * inner[:, kept]).sum() / np.square(inner[:, kept]).sum())
-    if np.allclose(outer[:, kept], factor * inner[:, kept], rtol=1e-4, atol=1e-6 * np.abs(outer).max()):
-        if factor != 0 and abs(np.log10(abs(factor))) > FAR:
+    outer, inner, before = outer[:, kept], inner[:, kept], before[:, kept]
+    slopes = (outer - outer.mean(0)) * (inner - inner.mean(0))
+    slopes = slopes.mean(0) / inner.var(0)
+    if np.allclose(outer - outer.mean(0), slopes * (inner - inner.mean(0)), rtol=1e-3, atol=1e-3 * outer.std(0)):
+        factor = float(np.exp(np.log(np.maximum(np.abs(slopes), 1e-300)).mean()))
+        # A wrapper that brings them nearer to 1 does well.
+        worse = np.abs(np.log(outer.std(0))).mean() > np.abs(np.log(inner.std(0))).mean()
+        if worse and abs(np.log10(factor)) > FAR:
             yield Sign("observation_size", f"wrappers multiply them by {number(factor)}", 0.93)
         return
-    if np.allclose(outer[:, kept], before[:, kept], rtol=1e-4, atol=1e-6):
+    if np.allclose(outer, before, rtol=1e-4, atol=1e-6):
         yield Sign("observation_delay", "wrappers return each observation a step later", 0.97)
+
+
+def lost_signs(found: list[Pair]) -> Iterator[Sign]:
+    """Judge whether the innermost observations follow from those that wrappers return, by a linear fit for each."""
+    outer, inner = (
+        np.concatenate([getattr(pair, name).obs[: _common(pair)] for pair in found] or [np.zeros((0, 1))])
+        for name in ("outer", "inner")
+    )
+    if len(outer) < max(LEAST, 4 * outer.shape[1]) or np.array_equal(outer, inner):
+        return
+    columns = np.concatenate([np.ones((len(outer), 1)), outer], axis=1)
+    varied = inner.std(0) > 1e-9 * (1 + np.abs(inner).max(0))
+    missed = inner - columns @ np.linalg.lstsq(columns, inner, rcond=None)[0]
+    shares = 1 - missed.var(0) / np.maximum(inner.var(0), 1e-300)
+    lost = np.flatnonzero(varied & (shares < LOST))
+    if len(lost):
+        shown = ", ".join(f"{place} ({max(0.0, shares[place]):.0%})" for place in lost[:4])
+        yield Sign("lost_observation", f"hardly explained in its number {shown}", 0.8)
 
 
 def _end_signs(found: list[Pair]) -> Iterator[Sign]:
