@@ -97,6 +97,7 @@ SIGNS = {
     "exploration_none": {"alg": "deepq", "base": {"steps": STEPS, "% time spent exploring": 0.0}},
     "rate_ended": {"returns": FLAT, "columns": {"lr": [*np.linspace(1e-3, 1e-5, ROWS - 4), *[0.0] * 4]}},
     "too_early": {"returns": FLAT, "env": "HalfCheetah-v5"},
+    "reward_spreads_slowly": {"returns": [*[-200] * 150, *range(-199, -149)], "lengths": 200, "n_step": 1},
 }
 
 

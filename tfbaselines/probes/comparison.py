@@ -28,20 +28,22 @@ class Score(NamedTuple):
     count: int
 
 
-def short_run(config: Mapping[str, Any], changes: Mapping[str, Any], seconds: float) -> Score:
-    """Train on the run's environment with changed arguments."""
+def short_run(config: Mapping[str, Any], change: Difference | None, seconds: float) -> Score:
+    """Train on the run's environment, with the known setting in the place of a different one if that is given."""
     algorithm = get(config["alg"])
-    env = copies_of(dict(config), max(1, min(MOST_ENVS, int(config["env"].get("num_env") or 1))))
+    known = {} if change is None else {change.name: change.known}
+    of_env = change is not None and change.of_env
+    config = {**config, "env": config["env"] | known} if of_env else {**config, "learn": config["learn"] | known}
+    env = copies_of(config, max(1, min(MOST_ENVS, int(config["env"].get("num_env") or 1))))
     returns: list[float] = []
 
     def judge(run: Any) -> None:
         returns[:] = [float(one) for one in run.episodes.rewards]
 
     try:
-        learn = {**config["learn"], **changes}
-        of_update = steps_of_update(algorithm, learn, env.num_envs)
+        of_update = steps_of_update(algorithm, config["learn"], env.num_envs)
         steps = REPLAY_STEPS if of_update == 1 else max(ROLLOUT_STEPS, UPDATES * of_update)
-        try_out(config, env, arguments(algorithm, learn, steps), Watch(judge, seconds))
+        try_out(config, env, arguments(algorithm, config["learn"], steps), Watch(judge, seconds))
     finally:
         env.close()
     late = np.array(returns[-max(1, len(returns) // 3) :])
@@ -58,11 +60,11 @@ def effects(
     """Yield each difference with the scores of a short run as it is and of one with the known setting."""
     if not known:
         return
-    base = short_run(config, {}, seconds)
+    base = short_run(config, None, seconds)
     for difference in known:
         if time.process_time() + seconds > end or base.count < LEAST:
             return
-        yield difference, base, short_run(config, {difference.name: difference.known}, seconds)
+        yield difference, base, short_run(config, difference, seconds)
 
 
 def effect_signs(found: Sequence[tuple[Difference, Score, Score]]) -> Iterator[Sign]:

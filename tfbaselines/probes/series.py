@@ -206,7 +206,7 @@ def configured(patient: Patient, end: float) -> Iterator[Sign]:
     env.close()
     trials = configuration.Trials(patient.config, observation_space, action_space, TRAINING)
     recurrent = "lstm" in str(patient.config["network"]) or bool(patient.config["learn"].get("memory_size"))
-    known = differences(patient.config)[:MOST_TRIED]
+    known = [one for one in differences(patient.config) if not one.of_env][:MOST_TRIED]
     for question, outcome in configuration.first_failure(trials, end, recurrent):
         yield Sign(question.rule, outcome.words, 0.4 if outcome.nearer else 0.65)
         for difference, better in configuration.culprits(trials, question, known, end):

@@ -6,7 +6,12 @@ from tfbaselines.doctor.evidence import Evidence
 from tfbaselines.doctor.findings import number
 from tfbaselines.doctor.rules import AGAIN, PLOT, PLOT_RETURNS, Sign, rule
 from tfbaselines.doctor.rules.columns import range_of
-from tfbaselines.doctor.rules.episodes import scaled_reward
+from tfbaselines.doctor.rules.episodes import returns_name, scaled_reward
+
+# Episodes of a window, and the share of the run after which most of them should differ from a failure.
+WINDOW, LATE = 20, 0.5
+# Steps of an episode over which one-step targets carry its reward slowly.
+LONG = 50
 
 
 def reachable(run: Evidence) -> float | None:
@@ -179,3 +184,38 @@ def too_early(run: Evidence) -> Sign | None:
     if not run.steps or run.steps >= 0.05 * usual or run.learned:
         return None
     return Sign("steps", number(run.steps), 0.58, None, f"{number(usual)} in a tuned run")
+
+
+def first_success(run: Evidence) -> float | None:
+    """Return the share of the run after which most episodes no longer have the worst return; None without a success.
+
+    Only episodes that fail alike count, as those of a rare reward do.
+    """
+    returns = run.episodes.returns
+    if len(returns) < 3 * WINDOW or not run.steps:
+        return None
+    failed = np.isclose(returns, returns.min(), rtol=1e-6)
+    if failed.all() or failed[:WINDOW].mean() < 0.9 or float(np.median(run.episodes.lengths[failed])) < LONG:
+        return None
+    most = np.convolve(failed, np.ones(WINDOW) / WINDOW, "valid") < 0.5
+    if not most.any():
+        return 1.0
+    return float(run.episodes.steps[int(np.argmax(most)) + WINDOW - 1]) / run.steps
+
+
+@rule(
+    title="A rare reward spreads slowly, and targets look one step ahead",
+    meaning="Most episodes fail alike until late in the run. A one-step target carries the reward at the end back by "
+    "one step each time; returns over several steps carry it back at once.",
+    source="Sutton and Barto 2018, chapter 7; Hessel et al. 2018; healthy runs succeed by 0.3",
+    causes=("reward_sparse",),
+    check=PLOT_RETURNS,
+)
+def reward_spreads_slowly(run: Evidence) -> Sign | None:
+    found = first_success(run)
+    if found is None or found < LATE or run.settings.number("n_step") != 1:
+        return None
+    worst = number(float(run.episodes.returns.min()))
+    words = f"{worst} in most episodes until {found:.0%} of the run, with n_step=1"
+    certainty = 0.5 + 0.2 * (found - LATE) / (1 - LATE)
+    return Sign(returns_name(run), words, certainty, healthy="other returns by 30 % of the run", flags="--n_step=8")
