@@ -82,7 +82,7 @@ THREADS = (
         "TD3 and DDPG do not learn MountainCarContinuous",
         "there is no action noise, so the goal is never found",
         "no_exploration",
-        "--alg=ddpg --env=MountainCarContinuous-v0 --num_timesteps=30000 --noise_type=none --normalize_observations=True",
+        "--alg=ddpg --env=MountainCarContinuous-v0 --num_timesteps=50000 --noise_type=none",
         {"noise_type": "ou_0.5"},
     ),
     Thread(
@@ -122,15 +122,6 @@ THREADS = (
         "observations are not normalized; with VecNormalize it learns quickly",
         "observation_scale",
         "--alg=ppo2 --env=MountainCar-v0 --tuned --num_timesteps=400000 --normalize=rewards",
-        {"normalize": "both"},
-    ),
-    Thread(
-        "morvan2",
-        "https://github.com/MorvanZhou/Reinforcement-learning-with-tensorflow/issues/2",
-        "A3C breaks on Pendulum when the line that scales rewards is removed",
-        "rewards up to -16 a step are too large",
-        "rewards_large",
-        "--alg=a2c --env=Pendulum-v1 --tuned --normalize=observations --log_interval=500",
         {"normalize": "both"},
     ),
     Thread(

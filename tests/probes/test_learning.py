@@ -152,9 +152,19 @@ def test_differences_from_known_settings():
     (rate, *others) = differences(run_of("ppo2", learn))
     assert (rate.name, rate.known, cause_of(rate)) == ("lr", "linear_1e-3", "rate_large")
     assert rate.decades == pytest.approx(2)
-    assert not others
+    # Tuned arguments that the run leaves at their defaults.
+    assert {one.name for one in others} == {"cliprange_vf", "value_network", "noptepochs", "nminibatches", "lam"}
     small = rate._replace(value=1e-7)
     assert cause_of(small) == "rate_small"
+    config = run_of("ppo2", {})
+    config["env"] |= {"env": "MountainCar-v0", "normalize": "rewards"}
+    (scale,) = (one for one in differences(config) if one.of_env)
+    assert (scale.name, scale.value, scale.known, cause_of(scale)) == (
+        "normalize",
+        "rewards",
+        "both",
+        "observation_scale",
+    )
     scores = [(rate, comparison.Score(10.0, 1.0, 20), comparison.Score(50.0, 1.0, 20))]
     assert [sign.causes[0] for sign in comparison.effect_signs(scores)] == ["rate_large"]
     assert not list(comparison.effect_signs([(rate, comparison.Score(50.0, 1.0, 20), comparison.Score(10.0, 1.0, 20))]))

@@ -21,6 +21,7 @@ class Settings:
         alg: name of the algorithm; empty if it is unknown.
         env: id of the environment; empty if it is unknown.
         given: settings that the run's config has; the others are defaults.
+        foreign: the run names modules to import, so commands on it need --trust.
 
     Args:
         config: the run's config.json; empty without one.
@@ -34,6 +35,7 @@ class Settings:
         self.env_settings: dict[str, Any] = dict(env) if isinstance(env, Mapping) else {}
         self.alg = _word(config.get("alg"))
         self.env = _word(self.env_settings.get("env")) or _word(config.get("env_name"))
+        self.foreign = names_modules(config)
         renamed = {SPINNING_UP.get(name, name): value for name, value in config.items()}
         self.given: dict[str, Any] = dict(learn) if learned else renamed
         arguments = config.get("arguments")
@@ -68,6 +70,12 @@ class Settings:
     def numeric(self) -> list[str]:
         """List the settings that the run was given and that have a number."""
         return [name for name in self.given if self.number(name) is not None]
+
+
+def names_modules(config: Mapping[str, Any]) -> bool:
+    """Return True if a run's config names modules to import, by its environment, its wrapper or its network."""
+    env = config.get("env") if isinstance(config.get("env"), Mapping) else {}
+    return bool(env.get("wrapper")) or ":" in _word(env.get("env")) + _word(config.get("network"))
 
 
 def _word(value: Any) -> str:

@@ -18,6 +18,8 @@ REPLAY_STEPS, ROLLOUT_STEPS, UPDATES = 2500, 15_000, 15
 MOST_ENVS = 16
 # Least episodes for a comparison, and the number of deviations that is a difference.
 LEAST, CLEAR = 6, 2.0
+# Largest certainty of an effect: another fault may remain.
+SUREST = 0.88
 
 
 class Score(NamedTuple):
@@ -83,5 +85,6 @@ def effect_signs(found: Sequence[tuple[Difference, Score, Score]]) -> Iterator[S
             f"{difference.known} ({difference.origin}), {size:.1f} standard errors apart"
         )
         causes = tuple(dict.fromkeys((cause_of(difference), "settings")))
-        certainty = 0.6 if size > 3 * CLEAR else 0.4
+        # A measured effect says more than a sign that has several causes.
+        certainty = min(SUREST, 0.4 + 0.075 * (size - CLEAR))
         yield Sign("effect", value, certainty, causes, f"--{difference.name}={difference.known}")

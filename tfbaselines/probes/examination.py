@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tfbaselines.doctor.findings import Finding, ordered
+from tfbaselines.doctor.settings import names_modules
 from tfbaselines.errors import UsageError, printable
 from tfbaselines.loading import load_tensorflow
 from tfbaselines.probes.rules import finding
@@ -91,8 +92,9 @@ def examine(
         outcome = lacking.get(probe.name) or (f"{len(found)} signs" if found else "nothing found")
         say(f"probe {place}/{len(chosen)} {probe.name}: {outcome} ({time.monotonic() - started:.1f} s)")
     env = patient.config["env"].get("env") or ""
-    arguments = patient.algorithm.config.arguments()
-    return Examination(ordered(finding(sign, run, env, arguments) for sign in best(signs)), made, lacking)
+    arguments, foreign = patient.algorithm.config.arguments(), names_modules(patient.config)
+    found = [finding(sign, run, env, arguments, foreign) for sign in best(signs)]
+    return Examination(ordered(found), made, lacking)
 
 
 def best(signs: list[Sign]) -> list[Sign]:

@@ -3,15 +3,23 @@
 from collections.abc import Collection
 
 from tfbaselines.doctor.findings import Finding
-from tfbaselines.doctor.rules import AGAIN, accepted
+from tfbaselines.doctor.rules import AGAIN, accepted, command
 from tfbaselines.probes import environment_rules, training_rules
 from tfbaselines.probes.signs import Sign
 
 RULES = environment_rules.RULES | training_rules.RULES
 
 
-def finding(sign: Sign, run: str, env: str, arguments: Collection[str] = ()) -> Finding:
-    """Return the finding of a sign for a run in a directory, on an environment; see `accepted` for the arguments."""
+def finding(sign: Sign, run: str, env: str, arguments: Collection[str] = (), foreign: bool = False) -> Finding:
+    """Return the finding of a sign for a run in a directory, on an environment.
+
+    Args:
+        sign: the sign.
+        run: log directory of the run.
+        env: id of the environment.
+        arguments: see `accepted`.
+        foreign: the run names modules, see Settings.
+    """
     rule = RULES[sign.rule]
     words = {"run": run, "env": env or "ENV"}
     remedy = accepted(f"{AGAIN} {sign.remedy}" if sign.remedy else rule.remedy, arguments)
@@ -24,6 +32,6 @@ def finding(sign: Sign, run: str, env: str, arguments: Collection[str] = ()) -> 
         round(sign.certainty, 3),
         sign.causes or rule.causes,
         healthy=rule.healthy,
-        check=rule.check.format(**words),
-        remedy=remedy.format(**words),
+        check=command(rule.check, words, foreign),
+        remedy=command(remedy, words, foreign),
     )

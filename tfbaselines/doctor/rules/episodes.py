@@ -151,14 +151,19 @@ def returns_equal(run: Evidence) -> Sign | None:
     returns = run.episodes.returns
     if len(returns) < 10 or float(np.ptp(returns)) > 1e-6 * (1 + abs(float(returns[0]))):
         return None
-    solved = run.known is not None and returns[0] >= run.known.best
-    if solved:
+    # A solved task has equal episodes: lengths that differ show that returns depend on nothing.
+    differ = float(np.ptp(run.episodes.lengths)) > 0
+    if run.known is not None and returns[0] >= run.known.best and not differ:
         return None
     causes = ("reward_sparse", "no_exploration")
     if not run.known or run.known.return_high > run.known.return_low:
         causes = ("reward_sparse", "rewards_constant") if returns[0] == 0 else ("rewards_constant", "no_ends")
     words = f"{number(float(returns[0]))} in all {len(returns)} episodes"
-    return Sign(returns_name(run), words, 0.82, healthy="different between episodes", causes=causes)
+    if differ:
+        words += f", which have {number(run.episodes.lengths.min())} to {number(run.episodes.lengths.max())} steps"
+        causes = ("rewards_constant", "reward_sparse") if returns[0] else ("reward_sparse", "rewards_constant")
+    certainty = 0.93 if differ else 0.82
+    return Sign(returns_name(run), words, certainty, healthy="different between episodes", causes=causes)
 
 
 def agreement(copies: list[Copy]) -> tuple[float, float]:
