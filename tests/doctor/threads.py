@@ -2,8 +2,8 @@
 
     python tests/doctor/threads.py DIR [--only keon37 ...] [--list] [--table]
 
-trains each in DIR/NAME, asks the doctor with and without --probe, applies the first command that it names, and trains
-and scores again. What is finished is left out, so the command may be stopped and given again. A score is the mean
+trains each in DIR/NAME, asks the doctor with and without --probe, and applies its command for the likeliest cause.
+What is finished is left out, so the command may be stopped and given again. A score is the mean
 return of the last fifth of the training, or of 20 episodes of the most likely actions where the environment of the
 training is the fault. The doctor reads neither the names of threads nor those of faults.
 """
@@ -106,16 +106,6 @@ THREADS = (
         {"buffer_size": "2000", "batch_size": "32"},
     ),
     Thread(
-        "sb754",
-        "https://github.com/hill-a/stable-baselines/issues/754",
-        "learn() of SAC leaves the policy as it was",
-        "the interval between updates is longer than the run, so none is due",
-        "too_early",
-        "--alg=sac --env=Pendulum-v1 --tuned --num_timesteps=6000 --steps_per_epoch=500 --num_test_episodes=2 "
-        "--hidden_sizes=64,64 --start_steps=500 --update_after=500 --save_freq=0 --update_every=10000",
-        {"update_every": "50"},
-    ),
-    Thread(
         "baselines1030",
         "https://github.com/openai/baselines/issues/1030",
         "PPO2 does not learn MountainCar, even in a long time",
@@ -200,9 +190,9 @@ def ask(directory: Path, probe: bool) -> list[dict[str, Any]]:
 
 
 def remedy_of(findings: list[dict[str, Any]]) -> list[str]:
-    """Return the words of the first command that mends one of the first two findings; empty if there is none."""
-    command = next((found["remedy"] for found in findings[:2] if found["remedy"]), "")
-    return shlex.split(command)[1:]
+    """Return the words of the first command that mends the likeliest cause; empty if there is none."""
+    mending = (found["remedy"] for found in findings if findings[0]["causes"][0] in found["causes"] and found["remedy"])
+    return shlex.split(next(mending, ""))[1:]
 
 
 def apply(directory: Path, words: list[str]) -> Path:

@@ -25,6 +25,8 @@ JUDGED = 40
 UNEXPLORED = 0.01
 # Progress of a wrong answer that shows slow learning.
 NEARER = 0.06
+# Certainty of a culprit whose trial had no exploration.
+LUCK = 0.6
 # Largest number of environments in a trial.
 MOST_ENVS = 16
 
@@ -183,3 +185,8 @@ def culprit_sign(question: Question, failed: Outcome, difference: Difference, ou
     )
     causes = (cause_of(difference), "settings")
     return Sign("culprit", value, 0.97, tuple(dict.fromkeys(causes)), f"--{difference.name}={difference.known}")
+
+
+def doubted(sign: Sign) -> Sign:
+    """Lower the certainty of a culprit where actions did not vary: right actions may be luck."""
+    return sign if "no_exploration" in sign.causes else sign._replace(certainty=min(sign.certainty, LUCK))

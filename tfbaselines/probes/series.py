@@ -207,12 +207,15 @@ def configured(patient: Patient, end: float) -> Iterator[Sign]:
     trials = configuration.Trials(patient.config, observation_space, action_space, TRAINING)
     recurrent = "lstm" in str(patient.config["network"]) or bool(patient.config["learn"].get("memory_size"))
     known = [one for one in differences(patient.config) if not one.of_env][:MOST_TRIED]
+    found: list[Sign] = []
     for question, outcome in configuration.first_failure(trials, end, recurrent):
         yield Sign(question.rule, outcome.words, 0.4 if outcome.nearer else 0.65)
         for difference, better in configuration.culprits(trials, question, known, end):
             patient.culprit = difference.name
-            yield configuration.culprit_sign(question, outcome, difference, better)
-    yield from configuration.exploration_signs(trials)
+            found.append(configuration.culprit_sign(question, outcome, difference, better))
+    unexplored = list(configuration.exploration_signs(trials))
+    yield from unexplored
+    yield from (configuration.doubted(sign) if unexplored else sign for sign in found)
 
 
 def fixed_batch(patient: Patient, end: float) -> Iterator[Sign]:
