@@ -153,3 +153,21 @@ def test_rules_of_columns_that_are_lacking_are_left_out():
     assert "kl" in report.lacking
     assert "kl_low" in [rule.name for rule in report.left_out]
     assert "Nothing found" in report.as_text() and "No column for kl" in report.as_text()
+
+
+def test_commands_on_runs_that_name_modules_trust_them():
+    (found,) = examine(run_of(lr=0.1, env="mine:Mine-v0"), "logs/x").findings
+    assert found.remedy.endswith(" --trust") and found.check == "tfbaselines doctor logs/x --probe --trust"
+
+
+def test_equal_returns_of_unequal_episodes_do_not_count_as_a_solved_task():
+    solved = {"returns": np.full(50, 500.0), "env": "CartPole-v1"}
+    assert "returns_equal" not in seen(lengths=500.0, **solved)
+    assert "returns_equal" in seen(lengths=np.arange(50.0, 100.0), **solved)
+
+
+def test_rewards_spread_slowly_only_where_targets_look_one_step_ahead():
+    sign = SIGNS["reward_spreads_slowly"]
+    assert "reward_spreads_slowly" not in seen(**(sign | {"n_step": 8}))
+    soon = [*[-200] * 40, *range(-199, -39)]
+    assert "reward_spreads_slowly" not in seen(**(sign | {"returns": soon}))

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from tfbaselines.doctor.findings import Finding
-from tfbaselines.doctor.rules import AGAIN, accepted, command
+from tfbaselines.doctor.rules import AGAIN, accepted, filled
 from tfbaselines.probes import environment_rules, training_rules
 from tfbaselines.probes.signs import Sign
 
@@ -32,6 +32,6 @@ def finding(sign: Sign, run: str, env: str, arguments: Collection[str] = (), for
         round(sign.certainty, 3),
         sign.causes or rule.causes,
         healthy=rule.healthy,
-        check=command(rule.check, words, foreign),
-        remedy=command(remedy, words, foreign),
+        check=filled(rule.check, words, foreign),
+        remedy=filled(remedy, words, foreign),
     )

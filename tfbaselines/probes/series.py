@@ -184,6 +184,8 @@ def learning(patient: Patient, end: float) -> Iterator[Sign]:
         env.close()
     if watch.failure:
         yield Sign("training_not_finite", watch.failure, 0.8)
+    if not record.counted and not patient.algorithm.values:
+        raise UsageError("its population takes more episodes than the trial has")
     yield from learner.learner_signs(record)
 
 

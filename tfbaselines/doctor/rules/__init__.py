@@ -30,7 +30,7 @@ AGAIN = "tfbaselines run --config={run} --log_path={run}-mended"
 
 
 # Arguments of the command, whatever the algorithm.
-OF_COMMAND = ("network", "num_timesteps", "reward_scale", "tuned")
+OF_COMMAND = ("network", "normalize", "num_timesteps", "reward_scale", "tuned")
 
 
 def accepted(command: str, arguments: Collection[str]) -> str:
@@ -114,12 +114,12 @@ class Rule:
             sign.causes or self.causes,
             healthy=sign.healthy,
             step=None if sign.step is None or not math.isfinite(sign.step) else int(sign.step),
-            check=command(check, words, run.settings.foreign),
-            remedy=command(remedy, words, run.settings.foreign),
+            check=filled(check, words, run.settings.foreign),
+            remedy=filled(remedy, words, run.settings.foreign),
         )
 
 
-def command(text: str, words: Mapping[str, str], foreign: bool) -> str:
+def filled(text: str, words: Mapping[str, str], foreign: bool) -> str:
     """Fill in a command; those that import the modules of a run get --trust."""
     needs = foreign and any(part in text for part in ("--config=", "--probe", "--resume="))
     return text.format(**words) + (" --trust" if needs else "")
