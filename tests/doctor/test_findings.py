@@ -1,9 +1,12 @@
 """Findings of the doctor: their order, and their forms."""
 
+import csv
 import json
 
 import pytest
 
+from tests.doctor.threads import COLUMNS, ROOT, THREADS, flags_of
+from tfbaselines.algs import NAMES
 from tfbaselines.doctor.findings import CAUSES, Finding, as_json, ordered, text
 
 
@@ -37,3 +40,13 @@ def test_unknown_causes_are_errors_of_the_rule():
     with pytest.raises(AssertionError, match="no_exploratio"):
         finding(0.5, causes=("no_exploratio",))
     assert all(words[0].islower() and words[-1] != "." for words in CAUSES.values())
+
+
+def test_every_thread_has_a_cause_a_command_and_a_result():
+    with open(ROOT / "data" / "benchmarks" / "doctor_threads.csv", newline="") as file:
+        rows = {row["thread"]: row for row in csv.DictReader(file)}
+    assert list(rows) == [thread.name for thread in THREADS] and set(next(iter(rows.values()))) == set(COLUMNS)
+    for thread in THREADS:
+        assert thread.cause == rows[thread.name]["cause"] and thread.cause in CAUSES
+        assert flags_of(thread.flags)["alg"] in NAMES and thread.mended
+        assert thread.link in (ROOT / "docs" / "doctor.md").read_text()

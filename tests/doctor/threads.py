@@ -1,6 +1,6 @@
 """Public threads in which a run did not learn and the cause was named, made anew as small runs.
 
-    python tests/doctor/threads.py DIR [--only keon37 ...] [--list] [--table]
+    python tests/doctor/threads.py DIR [--only keon37 ...] [--list] [--out data/benchmarks/doctor_threads.csv]
 
 trains each in DIR/NAME, asks the doctor with and without --probe, and applies its command for the likeliest cause.
 What is finished is left out, so the command may be stopped and given again. A score is the mean
@@ -9,6 +9,7 @@ training is the fault. The doctor reads neither the names of threads nor those o
 """
 
 import argparse
+import csv
 import json
 import os
 import shlex
@@ -20,6 +21,8 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+COLUMNS = ("thread", "link", "cause", "files_first", "files_second", "files_place", "probe_first", "probe_second")
+COLUMNS += ("probe_place", "before", "remedy", "after", "as_there")
 EPISODES = 20
 # Seconds in which probes may begin: those of the command are for an idle machine.
 PATIENCE = 2400.0
@@ -237,33 +240,35 @@ def named(cause: str, findings: list[dict[str, Any]]) -> int:
 
 
 def study(thread: Thread, root: Path) -> dict[str, Any]:
-    """Make a thread anew, and return what the doctor says and the scores."""
+    """Make a thread anew; return a row of COLUMNS."""
     directory, own = root / thread.name, root / f"{thread.name}-as-there"
     flags = {"seed": "0", **flags_of(thread.flags)}
     train(directory, flags)
-    files, probes = ask(directory, probe=False), ask(directory, probe=True)
-    row = {"thread": thread.name, "cause": thread.cause}
-    for name, findings in (("files", files), ("probe", probes)):
-        row[name] = [f"{found['rule']} {found['certainty']:.2f}" for found in findings[:2]]
-        row[f"{name}_place"] = named(thread.cause, findings)
-    words = remedy_of(probes)
-    row["before"] = score(directory, thread)
-    row["remedy"] = " ".join(word for word in words[1:] if "--config" not in word and "--log_path" not in word)
-    row["after"] = score(apply(directory, words), thread) if words else None
     train(own, flags | thread.mended)
-    row["as_there"] = score(own, thread)
-    return row
+    row = {"thread": thread.name, "link": thread.link, "cause": thread.cause}
+    for name in ("files", "probe"):
+        findings = ask(directory, probe=name == "probe")
+        words = [f"{found['rule']} {found['certainty']:.2f}" for found in findings[:2]]
+        first, second = [*words, "", ""][:2]
+        row |= {f"{name}_first": first, f"{name}_second": second, f"{name}_place": named(thread.cause, findings)}
+    words = remedy_of(findings)
+    flags_only = [word for word in words[1:] if word.partition("=")[0] not in ("--config", "--log_path", "--trust")]
+    row |= {"before": f"{score(directory, thread):.1f}", "remedy": " ".join(flags_only)}
+    row["after"] = f"{score(apply(directory, words), thread):.1f}" if words else ""
+    return row | {"as_there": f"{score(own, thread):.1f}"}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("directory", type=Path)
     parser.add_argument("--only", nargs="+", choices=[thread.name for thread in THREADS])
+    parser.add_argument("--out", type=Path, help="write the rows to a CSV file")
     parser.add_argument("--list", action="store_true", help="print the commands and train nothing")
     parser.add_argument("--train", action="store_true", help="train the runs with the fault and those mended as there")
     args = parser.parse_args()
     root = args.directory.resolve()
     root.mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, Any]] = []
     for thread in (one for one in THREADS if args.only is None or one.name in args.only):
         flags = {"seed": "0", **flags_of(thread.flags)}
         if args.list:
@@ -273,7 +278,13 @@ def main() -> int:
             train(root / f"{thread.name}-as-there", flags | thread.mended)
             print(thread.name, *(score(root / f"{thread.name}{end}", thread) for end in ("", "-as-there")), flush=True)
         else:
-            print(json.dumps(study(thread, root)), flush=True)
+            rows.append(study(thread, root))
+            print(json.dumps(rows[-1]), flush=True)
+    if args.out:
+        with open(args.out, "w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
     return 0
 
 
