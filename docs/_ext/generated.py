@@ -9,6 +9,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 from tfbaselines.algs import NAMES, get
+from tfbaselines.bench.speed import ONE_CORE
 from tfbaselines.compat.__main__ import arguments_table, calls_table, names_table
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import EpochConfig, ReplayConfig, RolloutConfig
@@ -175,6 +176,8 @@ def speed_table() -> str:
             if not peers:
                 rows.append([*cells, "-", "-", "-"])
             for peer, beside in peers.items():
+                if peer.endswith(ONE_CORE) != program.endswith(ONE_CORE):
+                    continue
                 there = statistics.median(float(row["steps_per_second"]) for row in beside)
                 rows.append([*cells, peer, f"{there:,.0f}", f"{here / there:.1f}"])
     return table(("case", "precision", "steps/s, median", "rounds", "peer", "peer's steps/s", "ratio"), rows)

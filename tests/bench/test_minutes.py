@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from warm import Warm
 
-from tfbaselines.bench import minutes, peer_minutes
+from tfbaselines.bench import minutes, peer_minutes, speed
 from tfbaselines.bench.__main__ import main
 from tfbaselines.evaluate import evaluate
 
@@ -45,7 +45,7 @@ def test_programs_run_until_their_time_is_over_and_are_compared(tmp_path, monkey
     monkeypatch.setattr(minutes, "start", start)
     monkeypatch.setattr(minutes, "processor_seconds", used)
     monkeypatch.setattr(minutes, "our_program", lambda task, budget: "a2c --num_hidden=8")
-    monkeypatch.setattr(minutes.os, "sched_setaffinity", lambda process, of: cores.append(of))
+    monkeypatch.setattr(speed.os, "sched_setaffinity", lambda process, of: cores.append(of))
     monkeypatch.setattr(
         minutes, "evaluated", lambda logs, episodes, seed: evaluate(logs, episodes=2, deterministic=True, seed=seed)
     )

@@ -2,7 +2,9 @@
 
 import csv
 import importlib
+import json
 import shutil
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -60,6 +62,21 @@ def test_ranks_have_a_thread_each():
     assert several[several.index("-np") : several.index("-np") + 2] == ["-np", "2"]
 
 
+def test_processor_time_is_that_of_one_core_and_one_thread(monkeypatch):
+    cores, commands = [], []
+    monkeypatch.setattr(speed.os, "sched_setaffinity", lambda process, of: cores.append(of))
+    monkeypatch.setattr(speed, "matmul_seconds", lambda: 0.1)
+    monkeypatch.setattr(speed, "_result", lambda command: commands.append(command) or {"steps_per_second": 9.0})
+    rows = list(speed.measure(["sac-sbx"], ["float32"], "python", 1, 1.0, clock="cpu"))
+    assert [row["program"] for row in rows] == ["tfbaselines float32, one core", "sbx, one core"]
+    assert len(cores) == 1 and len(cores[0]) == 1
+    for command in commands:
+        assert command[0] == "env" and "OMP_NUM_THREADS=1" in command
+        (case,) = [json.loads(word) for word in command if word.startswith("{")]
+        assert sides.clock_of(case) is time.process_time and sides.clock_of(CASES["sac-sbx"]) is time.perf_counter
+    assert "1.00x" in speed.summary([row | {"peak_mib": 1.0} for row in rows]).splitlines()[1]
+
+
 def test_a_peer_that_is_missing_is_an_error_in_one_line():
     with pytest.raises(ValueError, match="failed") as error:
         speed._result([shutil.which("false")])
@@ -73,6 +90,7 @@ def test_a_peer_that_is_missing_is_an_error_in_one_line():
         (["--precision", "float16"], "unknown precision"),
         (["--rounds", "0"], "rounds=0"),
         (["--ranks", "1"], "ranks=1"),
+        (["--ranks", "2", "--clock", "cpu"], "clock='cpu' is not valid: 'wall' with ranks"),
         (["--ranks", "2", "--peer-python", "python"], "ranks=2 is not valid: without a peer"),
     ],
 )

@@ -21,6 +21,7 @@ def make_parser() -> argparse.ArgumentParser:
     speed.add_argument(
         "--ranks", type=int, metavar="N", help="measure N ranks of one thread beside one, in float32 and without a peer"
     )
+    _add_clock(speed)
     speed.add_argument("--out", metavar="FILE.csv", help="write every measurement")
     scores = commands.add_parser("scores", help="collect the learning curves of runs")
     scores.add_argument(
@@ -42,7 +43,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _add_minutes(commands: Any) -> None:
-    from tfbaselines.bench.minutes import BUDGETS, CLOCKS, LIBRARIES, TASKS
+    from tfbaselines.bench.minutes import BUDGETS, LIBRARIES, TASKS
 
     minutes = commands.add_parser("minutes", help="scores after minutes of training, beside other libraries'")
     minutes.add_argument("--tasks", nargs="+", default=TASKS, metavar="ENV", help=f"default: {', '.join(TASKS)}")
@@ -54,15 +55,19 @@ def _add_minutes(commands: Any) -> None:
         "--libraries", nargs="+", default=LIBRARIES, metavar="NAME", help=f"{', '.join(LIBRARIES)}, or such as sbx:tqc"
     )
     minutes.add_argument("--peer-python", metavar="PATH", help="the Python that has the peers and rl_zoo3")
-    minutes.add_argument(
-        "--clock",
-        choices=CLOCKS,
-        default="wall",
-        help="wall, or cpu: processor time of one core, where other work shares the machine (default %(default)s)",
-    )
+    _add_clock(minutes)
     minutes.add_argument("--logs", default="logs", metavar="DIR", help="of runs (default %(default)s)")
     minutes.add_argument("--out", default="minutes", metavar="NAME", help="writes NAME.csv and NAME.md")
     minutes.add_argument("--finished", action="store_true", help="write the tables of finished runs, and run nothing")
+
+
+def _add_clock(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--clock",
+        choices=("wall", "cpu"),
+        default="wall",
+        help="wall, or cpu: processor time of one core, where other work shares the machine (default %(default)s)",
+    )
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -78,7 +83,7 @@ def _speed(args: argparse.Namespace) -> int:
 
     rows = []
     try:
-        what = args.cases, args.precision, args.peer_python, args.rounds, args.fraction, args.ranks
+        what = args.cases, args.precision, args.peer_python, args.rounds, args.fraction, args.ranks, args.clock
         for row in speed.measure(*what):
             rows.append(row)
             if args.out:

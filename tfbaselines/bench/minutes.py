@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from tfbaselines.bench import peer_minutes
-from tfbaselines.bench.speed import ONE_THREAD, PEERS
+from tfbaselines.bench.speed import ONE_THREAD, PEERS, take_one_core
 from tfbaselines.bench.table import RESULT, commit_of, evaluated, progress_of
 from tfbaselines.cli.sections import OF_SET, tuned_algorithms, tuned_sections
 from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown
@@ -43,7 +43,6 @@ ALGORITHMS = {
 }
 MODULES = {name: module for module, name in PEERS.items()}
 LIBRARIES = (OURS, *ALGORITHMS)
-CLOCKS = ("wall", "cpu")
 EPISODES, EVALUATION_SEED = 20, 1000
 # Seconds between two readings of the clock.
 POLL = 0.2
@@ -148,7 +147,7 @@ def measure(
     """
     failed = 0
     if clock == "cpu":
-        _take_one_core()
+        take_one_core()
     for cell in wanted:
         if cell.result(logs, clock) is not None or (cell.library != OURS and peer_python is None):
             continue
@@ -164,13 +163,6 @@ def measure(
             write_whole(directory / RESULT, json.dumps(row))
             ended(cell, f"{row['score']:,.1f} after {row['steps']:,} steps in {row['minutes']:.1f} minutes")
     return failed
-
-
-def _take_one_core() -> None:
-    """Keep this process and its runs on one core, so that no library computes with more threads than another."""
-    if not hasattr(os, "sched_setaffinity"):
-        raise bad_argument("clock", "cpu", "'wall': only Linux reads the processor time of all processes of a run")
-    os.sched_setaffinity(0, {max(usable_cores())})
 
 
 def _run(cell: Cell, directory: Path, clock: str, peer_python: str | None) -> dict[str, object]:

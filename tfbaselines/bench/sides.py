@@ -10,6 +10,7 @@ import json
 import resource
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 Case = dict[str, Any]
@@ -33,10 +34,11 @@ def ours(case: Case, steps: int, precision: str = "float32") -> dict[str, float]
 
     learn = importlib.import_module(f"tfbaselines.algs.{case.get('alg', 'ppo2')}").learn
     times: Times = []
+    clock = clock_of(case)
     half: list[float] = []
 
     def note(training: Any) -> None:
-        times.append((training.timesteps, time.perf_counter()))
+        times.append((training.timesteps, clock()))
         # Once: what it takes to read is no part of training.
         if not half and training.timesteps >= steps // 2:
             half.append(resident_mib())
@@ -55,21 +57,27 @@ def peer(case: Case, steps: int) -> dict[str, float]:
     from stable_baselines3.common.callbacks import BaseCallback
 
     times: Times = []
+    clock = clock_of(case)
 
     class Clock(BaseCallback):
         """Notes when each rollout begins, which is when the update before it has ended, and the steps until then."""
 
         def _on_rollout_start(self) -> None:
-            times.append((self.num_timesteps, time.perf_counter()))
+            times.append((self.num_timesteps, clock()))
 
         def _on_step(self) -> bool:
             return True
 
         def _on_training_end(self) -> None:
-            times.append((self.num_timesteps, time.perf_counter()))
+            times.append((self.num_timesteps, clock()))
 
     make_peer(case, peer_env(case)).learn(steps, callback=Clock())
     return measured(times, case)
+
+
+def clock_of(case: Case) -> Callable[[], float]:
+    """Return the clock of a case: 'cpu' for this process's processor time."""
+    return time.process_time if case.get("clock") == "cpu" else time.perf_counter
 
 
 def measured(times: Times, case: Case) -> dict[str, float]:

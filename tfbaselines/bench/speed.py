@@ -208,10 +208,15 @@ COLUMNS = ("case", "program", "round", "steps_per_second", "peak_mib", "growth_m
 YARDSTICK_SIZE = 2048
 # Width of a case's name in the table.
 WIDTH = max(map(len, CASES))
+PROGRAM_WIDTH = 29
 # Baseline of the comparison of ranks.
 ONE_RANK = "1 rank, 1 thread"
+# End of a program's name where its speed is by the processor time of one core.
+ONE_CORE = ", one core"
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 PEERS = {"stable_baselines3": "stable-baselines3", "sb3_contrib": "sb3-contrib", "sbx": "sbx"}
+# Programs that the others are compared with.
+_BASES = (*PEERS.values(), *(f"{name}{ONE_CORE}" for name in PEERS.values()), ONE_RANK)
 
 
 def matmul_seconds(repeats: int = 10) -> float:
@@ -232,6 +237,7 @@ def measure(
     rounds: int,
     fraction: float,
     ranks: int | None = None,
+    clock: str = "wall",
 ) -> Iterator[dict[str, object]]:
     """Run every case, and yield a row of COLUMNS for each measurement.
 
@@ -242,6 +248,7 @@ def measure(
         rounds: number of runs of each program.
         fraction: share of each case's steps; a smaller share is faster and noisier.
         ranks: number of MPI ranks of one thread each, compared with one such rank in place of a peer.
+        clock: 'wall', or 'cpu' for the processor time of one core and one thread, where other work shares the machine.
     """
     cases, precisions = list(cases), list(precisions)
     check_at_least(1, rounds=rounds)
@@ -249,44 +256,70 @@ def measure(
         check_at_least(2, ranks=ranks)
         if peer_python is not None:
             raise bad_argument("ranks", ranks, "without a peer, which has no ranks")
+        if clock == "cpu":
+            raise bad_argument("clock", clock, "'wall' with ranks, which need a core each")
     for kind, given, known in (("case", cases, CASES), ("precision", precisions, PRECISIONS)):
         for name in given:
             if name not in known:
                 raise unknown(kind, name, known)
+    if clock == "cpu":
+        take_one_core()
     for case in cases:
         steps = _steps(case, fraction)
-        programs = _programs(case, steps, precisions, peer_python) if ranks is None else _ranks(case, steps, ranks)
+        programs = (
+            _programs(case, steps, precisions, peer_python, clock) if ranks is None else _ranks(case, steps, ranks)
+        )
         for number in range(rounds):
             for program, command in programs.items():
                 row = {"case": case, "program": program, "round": number + 1, "matmul_seconds": matmul_seconds()}
                 row |= _result(command)
-                print(f"{case:<{WIDTH}} {program:<22} {row['steps_per_second']:>10,.0f} steps/s", flush=True)
+                print(
+                    f"{case:<{WIDTH}} {program:<{PROGRAM_WIDTH}} {row['steps_per_second']:>10,.0f} steps/s", flush=True
+                )
                 yield row
 
 
-def _programs(case: str, steps: int, precisions: list[str], peer_python: str | None) -> dict[str, list[str]]:
+def _programs(
+    case: str, steps: int, precisions: list[str], peer_python: str | None, clock: str
+) -> dict[str, list[str]]:
     """Make the commands that measure our side in each precision, and the peer."""
     own = [one for one in precisions if one == "float32" or sides.of_pixels(CASES[case])]
-    programs = {f"tfbaselines {precision}": _ours(case, steps, precision) for precision in own}
+    programs = {f"tfbaselines {precision}": _ours(case, steps, precision, clock) for precision in own}
     peer = None if "original" in CASES[case] else CASES[case].get("peer", "stable_baselines3:PPO")
     if peer_python and peer:
         program = PEERS[peer.split(":")[0]]
-        programs[program] = [peer_python, sides.__file__, "peer", json.dumps(CASES[case]), str(steps)]
+        programs[program] = [peer_python, sides.__file__, "peer", _words(case, clock), str(steps)]
+    if clock == "cpu":
+        return {f"{program}{ONE_CORE}": [*_one_thread(), *command] for program, command in programs.items()}
     return programs
 
 
 def _ranks(case: str, steps: int, ranks: int) -> dict[str, list[str]]:
     """Make the commands that measure one rank, and several."""
-    one_thread = ["env", *(f"{name}=1" for name in ONE_THREAD)]
     ours = _ours(case, steps, "float32")
     return {
-        ONE_RANK: [*one_thread, *ours],
-        f"{ranks} ranks, 1 thread": [*one_thread, *mpi.mpirun_command(ranks), *ours],
+        ONE_RANK: [*_one_thread(), *ours],
+        f"{ranks} ranks, 1 thread": [*_one_thread(), *mpi.mpirun_command(ranks), *ours],
     }
 
 
-def _ours(case: str, steps: int, precision: str) -> list[str]:
-    return [sys.executable, "-m", sides.__name__, "ours", json.dumps(CASES[case]), str(steps), precision]
+def _one_thread() -> list[str]:
+    return ["env", *(f"{name}=1" for name in ONE_THREAD)]
+
+
+def take_one_core() -> None:
+    """Keep this process and those that it starts on one core, so that no library computes with more threads."""
+    if not hasattr(os, "sched_setaffinity"):
+        raise bad_argument("clock", "cpu", "'wall': only Linux keeps processes on one core")
+    os.sched_setaffinity(0, {max(mpi.usable_cores())})
+
+
+def _ours(case: str, steps: int, precision: str, clock: str = "wall") -> list[str]:
+    return [sys.executable, "-m", sides.__name__, "ours", _words(case, clock), str(steps), precision]
+
+
+def _words(case: str, clock: str) -> str:
+    return json.dumps(CASES[case] | {"clock": clock})
 
 
 def _steps(case: str, fraction: float) -> int:
@@ -313,18 +346,20 @@ def summary(rows: list[dict[str, object]]) -> str:
     import pandas as pd
 
     table = pd.DataFrame(rows)
-    lines = [f"{'case':<{WIDTH}} {'program':<22} {'steps/s':>10} {'ratio':>7} {'peak MiB':>9}"]
+    lines = [f"{'case':<{WIDTH}} {'program':<{PROGRAM_WIDTH}} {'steps/s':>10} {'ratio':>7} {'peak MiB':>9}"]
     for case, of_case in table.groupby("case", sort=False):
         by_program = of_case.groupby("program", sort=False)
         speeds, peaks = by_program["steps_per_second"].median(), by_program["peak_mib"].max()
-        basis = next((speeds[program] for program in (*PEERS.values(), ONE_RANK) if program in speeds), None)
+        basis = next((speeds[program] for program in _BASES if program in speeds), None)
         if basis is None and (original := CASES.get(case, {}).get("original")):
             # Its speed on this machine, by the ratio of the matrix products.
             own, here = original["matmul_seconds"], of_case["matmul_seconds"].median()
             basis = original["steps_per_second"] * own / here
         for program, speed in speeds.items():
             ratio = f"{speed / basis:.2f}x" if basis else ""
-            lines.append(f"{case:<{WIDTH}} {program:<22} {speed:>10,.0f} {ratio:>7} {peaks[program]:>9,.0f}")
+            lines.append(
+                f"{case:<{WIDTH}} {program:<{PROGRAM_WIDTH}} {speed:>10,.0f} {ratio:>7} {peaks[program]:>9,.0f}"
+            )
     seconds = table["matmul_seconds"].median()
     lines.append(f"float32 matrix product {YARDSTICK_SIZE}x{YARDSTICK_SIZE} in the same run: {seconds:.4f} s")
     return "\n".join(lines)
