@@ -97,7 +97,8 @@ def test_batch_renormalization_against_a_loop(rng):
     rule.build(norm.trainable_variables)
     for warm in (0.0, 1.0):
         with tf.GradientTape() as tape:
-            found, penalty = norm.by_batch(tf.constant(x), tf.constant(warm))
+            scale, shift, penalty = norm.by_batch(tf.constant(x), tf.constant(warm))
+        found = x * scale + shift
         expected = renormalized_by_a_loop(x, mean, variance, warm)
         np.testing.assert_allclose(found, expected * [1, 2, 3] + [0, 0, 1], rtol=1e-4, atol=1e-4)
     gradients = tape.gradient(penalty, [one.value for one in norm.trainable_variables], unconnected_gradients="zero")

