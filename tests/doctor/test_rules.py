@@ -88,6 +88,13 @@ SIGNS = {
     "entropy_rises": {"returns": FLAT, "columns": {"loss/policy_entropy": np.linspace(1.4, 5, ROWS)}},
     "nothing_explained": {"returns": FLAT, "columns": {"misc/explained_variance": -0.5}},
     "value_loss_huge": {"columns": {"loss/value_loss": 1e7}},
+    "gradient_held_back": {
+        "alg": "a2c",
+        "returns": FLAT,
+        "columns": {"loss/value_loss": 50.0},
+        "epsilon": 1e-5,
+        "max_grad_norm": 0.5,
+    },
     "noise_followed": {"returns": FLAT, "columns": {"misc/explained_variance": 0.0}},
     "q_diverged": {"alg": "sac", "base": Q, "columns": {"AverageQ1Vals": np.geomspace(1, 1e7, ROWS)}},
     "q_still": {"alg": "sac", "returns": FLAT, "base": Q, "columns": {"AverageQ1Vals": 0.1}},
@@ -146,6 +153,12 @@ def test_steps_of_a_file_have_no_episodes():
 def test_settings_near_the_known_ones_are_no_findings():
     for learn in ({"lr": 3e-4}, {"lr": "linear_2e-3"}, {"gamma": 0.95}, {"ent_coef": 0.05}, {"cliprange": 0.3}):
         assert seen(**learn) == {}, learn
+
+
+def test_ddpg_without_noise_explores_nothing():
+    assert "exploration_off" in seen(alg="ddpg", noise_type="none")
+    assert "exploration_off" not in seen(alg="ddpg", noise_type="ou_0.2")
+    assert "exploration_off" not in seen(alg="ddpg", noise_type="none", act_noise=0.1)
 
 
 def test_rules_of_columns_that_are_lacking_are_left_out():

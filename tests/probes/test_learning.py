@@ -168,3 +168,9 @@ def test_differences_from_known_settings():
     scores = [(rate, comparison.Score(10.0, 1.0, 20), comparison.Score(50.0, 1.0, 20))]
     assert [sign.causes[0] for sign in comparison.effect_signs(scores)] == ["rate_large"]
     assert not list(comparison.effect_signs([(rate, comparison.Score(50.0, 1.0, 20), comparison.Score(10.0, 1.0, 20))]))
+
+
+def test_culprits_of_trials_without_exploration_are_doubted():
+    sign = configuration.Sign("culprit", "lr=1", 0.97, ("rate_large",))
+    assert configuration.doubted(sign).certainty == configuration.LUCK
+    assert configuration.doubted(sign._replace(causes=("no_exploration",))).certainty == 0.97

@@ -16,6 +16,8 @@ FAR_BELOW, FAR_ABOVE = 30.0, 5.0
 EXPLAINED = 0.3
 # A large value loss: rewards of 100 a step, over a hundred steps.
 LARGE_LOSS = 1e4
+# Value losses beside the largest healthy one, and RMSProp's epsilon, that hold a policy's gradient back together.
+LARGE_BESIDE, HOLDING = 10.0, 1e-7
 
 
 def middle(run: Evidence, quantity: str) -> tuple[Series, float] | None:
@@ -277,6 +279,27 @@ def value_loss_huge(run: Evidence) -> Sign | None:
     causes = ("rewards_large",) if size is None or size > 10 else ("rate_large", "divergence")
     step = first_step(series, series.values > LARGE_LOSS)
     return Sign(series.column, number(value), 0.78, step, str(range_of(run, "value_loss")), causes)
+
+
+@rule(
+    title="The value loss leaves the policy little of the gradient",
+    needs=("value_loss",),
+    meaning="Both losses share one clipped gradient, so a value loss this large scales the policy's part down, and "
+    "RMSProp's epsilon, inside the square root, holds such small gradients back.",
+    source="healthy.csv; experience with a2c on LunarLander (data/benchmarks/zoo_tried.csv)",
+    causes=("rewards_large", "rate_small"),
+    check=PLOT,
+)
+def gradient_held_back(run: Evidence) -> Sign | None:
+    found, high = middle(run, "value_loss"), range_of(run, "value_loss").high
+    epsilon, clip = run.settings.number("epsilon"), run.settings.number("max_grad_norm")
+    if found is None or not epsilon or not clip or epsilon < HOLDING or run.learned:
+        return None
+    series, value = found
+    if not LARGE_BESIDE * high < value < LARGE_LOSS:
+        return None
+    words = f"{number(value)}, gradients are clipped at {number(clip)}, and epsilon is {number(epsilon)}"
+    return Sign(series.column, words, 0.6, None, str(range_of(run, "value_loss")), flags="--epsilon=1e-10")
 
 
 @rule(

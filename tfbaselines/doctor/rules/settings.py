@@ -175,7 +175,8 @@ def exploration_off(run: Evidence) -> Sign | None:
         return Sign("alpha", "0", 0.92, healthy="0.005 to 0.2, or auto", flags="--alpha=auto")
     if settings.alg == "td3" and settings.number("act_noise") == 0:
         return Sign("act_noise", "0", 0.92, healthy="0.1", flags="--act_noise=0.1")
-    if settings.alg == "ddpg" and settings.value("noise_type") in (None, "none") and not settings.value("act_noise"):
+    none = settings.given.get("noise_type", "") in (None, "none")
+    if settings.alg == "ddpg" and none and not settings.value("act_noise"):
         return Sign("noise_type", "none", 0.92, healthy="0.1 to 0.5 of the bounds", flags="--noise_type=ou_0.5")
     return None
 
