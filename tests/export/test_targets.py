@@ -20,7 +20,7 @@ from tfbaselines.envs import tiny
 from tfbaselines.errors import UsageError
 from tfbaselines.export import check, describe
 from tfbaselines.export.__main__ import main
-from tfbaselines.export.vectors import compare, in_rows, read_vectors
+from tfbaselines.export.vectors import compare, read_vectors
 
 SMALL = {"nsteps": 16, "nminibatches": 1, "noptepochs": 1, "seed": 0}
 BOX, IMAGE = spaces.Box(-3.0, 3.0, (3,), np.float32), spaces.Box(0, 255, (24, 24, 2), np.uint8)
@@ -182,5 +182,3 @@ def test_differences_have_the_size_of_the_numbers():
     assert compare({"actions": np.array([[1.0], [2002.0]])}, expected) == pytest.approx(1e-3)
     assert compare({"actions": np.array([1.0, 2000.0])}, expected) == np.inf
     assert compare({"actions": np.array([[np.nan], [2000.0]])}, expected) == np.inf
-    doubled = in_rows(lambda row: {"y": row["x"] * 2}, {"x": np.arange(6.0).reshape(3, 2)})
-    np.testing.assert_array_equal(doubled["y"], np.arange(6.0).reshape(3, 2) * 2)

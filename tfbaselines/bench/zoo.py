@@ -14,7 +14,6 @@ from tfbaselines.errors import unknown
 from tfbaselines.report.published import MARGIN, Row, published_rows
 from tfbaselines.report.statistics import interquartile_mean_of
 
-SUITE = "zoo"
 PAGE_COLUMNS = ("peer", "environment", "steps", "published", "our settings", "our steps", "seeds", "scores")
 PAGE_COLUMNS += ("interquartile mean", "reached", "minutes a run", "commit")
 

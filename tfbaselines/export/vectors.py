@@ -45,10 +45,3 @@ def _difference(answer: Any, expected: np.ndarray) -> float:
         return float("inf")
     wanted = expected.astype(np.float64)
     return float((np.abs(answer - wanted) / np.maximum(1.0, np.abs(wanted))).max(initial=0.0))
-
-
-def in_rows(act: Callable[[dict[str, np.ndarray]], Answers], inputs: Answers) -> dict[str, np.ndarray]:
-    """Answer a batch one row at a time, for targets that take batches of 1."""
-    count = len(next(iter(inputs.values())))
-    rows = [act({name: value[i : i + 1] for name, value in inputs.items()}) for i in range(count)]
-    return {name: np.concatenate([np.asarray(row[name]) for row in rows]) for name in rows[0]}

@@ -21,11 +21,10 @@ LOST = 0.4
 
 
 class Pair(NamedTuple):
-    """One course twice: with all wrappers, and in the innermost environment; and their first observations."""
+    """One course twice: with all wrappers, and in the innermost environment; and the first observation there."""
 
     outer: Course
     inner: Course
-    first_outer: np.ndarray
     first_inner: np.ndarray
 
 
@@ -40,8 +39,8 @@ def pairs(make: Callable[[], gymnasium.Env]) -> list[Pair]:
         for seed in SEEDS:
             rng = np.random.default_rng(seed)
             actions = [_inside(inner.action_space, random_action(outer.action_space, rng)) for _ in range(STEPS)]
-            firsts = (row_of(env.observation_space, env.reset(seed=seed)[0]) for env in (outer, inner))
-            found.append(Pair(course(outer, seed, actions), course(inner, seed, actions), *firsts))
+            first = row_of(inner.observation_space, inner.reset(seed=seed)[0])
+            found.append(Pair(course(outer, seed, actions), course(inner, seed, actions), first))
         return found
     finally:
         outer.close()
