@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases import cases, load
 from gymnasium import spaces
+from weights import assert_close
 
 from tfbaselines.algs import ppo, vpg
 from tfbaselines.policy.policy import build_policy
@@ -14,12 +15,6 @@ from tfbaselines.training.epochs import EpochRun, make_update, row_of
 
 CASES = cases("spinup_vpg_*") + cases("spinup_ppo_*")
 COMPILED = cases("spinup_ppo_box_klstop") + cases("spinup_vpg_discrete_5v")
-
-
-def assert_near(actual, expected, err_msg=""):
-    """Within 1e-5 of the array's largest magnitude, as the original's own float32 is no better."""
-    bound = 1e-5 * max(1.0, float(np.max(np.abs(expected), initial=0.0)))
-    np.testing.assert_allclose(actual, expected, rtol=0.0, atol=bound, err_msg=err_msg)
 
 
 def golden(arrays, prefix):
@@ -75,8 +70,8 @@ def batch_of(arrays, hyper, policy):
 def test_advantages_and_returns(case):
     arrays, hyper = load(case)
     batch = batch_of(arrays, hyper, make_policy(arrays, hyper))
-    assert_near(batch["advantages"], arrays["buf/adv"])
-    assert_near(batch["returns"], arrays["buf/ret"])
+    assert_close(batch["advantages"], arrays["buf/adv"])
+    assert_close(batch["returns"], arrays["buf/ret"])
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -94,6 +89,6 @@ def test_an_epoch(case):
     names = vpg.STATISTICS if hyper["alg"] == "vpg" else ppo.STATISTICS
     assert set(names) == {name.split("/")[1] for name in arrays if name.startswith("log/")}
     for name in names:
-        assert_near(row[name], arrays[f"log/{name}"], name)
+        assert_close(row[name], arrays[f"log/{name}"], name)
     for variable, value in zip(variables(policy), golden(arrays, "w_end"), strict=True):
-        assert_near(variable.numpy().reshape(value.shape), value, variable.path)
+        assert_close(variable.numpy().reshape(value.shape), value, variable.path)

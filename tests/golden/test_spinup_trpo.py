@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from cases import cases, load
 from gymnasium import spaces
+from weights import assert_close
 
 from tfbaselines.algs import trpo
 from tfbaselines.learn.engine import Engine, Phase
@@ -18,12 +19,6 @@ from tfbaselines.rollout.rollout import gae, n_step_returns
 
 CASES = cases("spinup_trpo_*") + cases("spinup_npg_*")
 COMPILED = cases("spinup_trpo_box_backtrack") + cases("spinup_npg_discrete")
-
-
-def assert_near(actual, expected, err_msg=""):
-    """Within 1e-5 of the array's largest magnitude, as the original's own float32 is no better."""
-    bound = 1e-5 * max(1.0, float(np.max(np.abs(expected), initial=0.0)))
-    np.testing.assert_allclose(actual, expected, rtol=0.0, atol=bound, err_msg=err_msg)
 
 
 def make(arrays, hyper):
@@ -64,12 +59,12 @@ def test_gradient_and_hessian_vector_products(case):
     step = trpo.make_step(policy, config)
     batch = {name: tf.constant(array) for name, array in data.items()}
     # The original descends a loss, this ascends its negative.
-    assert_near(-step.gradient(batch).numpy()[2:], arrays["g"])
+    assert_close(-step.gradient(batch).numpy()[2:], arrays["g"])
     for name in sorted(arrays):
         if name.startswith("hvp") and name.endswith("/in"):
             vector, expected = arrays[name], arrays[name.replace("/in", "/out")]
             product = step.product(batch, tf.constant(vector)).numpy() + hyper["damping_coeff"] * vector
-            assert_near(product, expected, name)
+            assert_close(product, expected, name)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -83,9 +78,9 @@ def test_advantages_and_returns(case):
         found["adv_raw"].append(advantages)
         found["ret"].append(n_step_returns(rewards, none, last_values, hyper["gamma"]))
     for name, paths in found.items():
-        assert_near(np.concatenate(paths)[:, 0], arrays[f"buf/{name}"])
+        assert_close(np.concatenate(paths)[:, 0], arrays[f"buf/{name}"])
     raw = arrays["buf/adv_raw"].astype(np.float64)
-    assert_near((raw - raw.mean()) / raw.std(), arrays["buf/adv"])
+    assert_close((raw - raw.mean()) / raw.std(), arrays["buf/adv"])
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -104,7 +99,7 @@ def test_update(case):
     fit.minibatches({"obs": data["obs"], "returns": arrays["buf/ret"]}, whole, lr=config.vf_lr)
     row |= {"LossV": before, "DeltaLossV": error() - before}
     for variable, value in zip(variables(policy), golden(arrays, "w_end"), strict=True):
-        assert_near(variable.numpy().reshape(value.shape), value, variable.path)
+        assert_close(variable.numpy().reshape(value.shape), value, variable.path)
     for name, value in row.items():
-        assert_near(value, arrays[f"log/{name}"], name)
+        assert_close(value, arrays[f"log/{name}"], name)
     assert row.keys() == {name.removeprefix("log/") for name in arrays if name.startswith("log/")}

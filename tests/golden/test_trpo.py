@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from cases import cases, group, load
 from gymnasium import spaces
-from weights import assign
+from weights import assert_close, assign
 
 from tfbaselines.algs import trpo_mpi
 from tfbaselines.algs.trpo_mpi.trpo_mpi import ADAM_EPSILON, make_step
@@ -32,12 +32,6 @@ ITERATIONS = ("it0", "it1")
 # is 0.8e-5 away from the original's; the same ten iterations in NumPy's float32, with the gradient moved by one
 # rounding, end up to 3.7e-5 away from it (200 draws); ours, by processor, 1.5e-5 to 2.7e-5. The parameters are near 1.
 POLICY_TOLERANCE = {("trpo_box_normobs", "it1"): 1e-4}
-
-
-def assert_near(actual, expected, err_msg="", tolerance=1e-5):
-    """Within 1e-5 of the array's largest magnitude, as the original's own float32 is no better."""
-    bound = tolerance * max(1.0, float(np.max(np.abs(expected), initial=0.0)))
-    np.testing.assert_allclose(actual, expected, rtol=0.0, atol=bound, err_msg=err_msg)
 
 
 def config_of(hyper):
@@ -94,9 +88,9 @@ def test_advantages(case, it):
     part = {name: arrays[f"{it}/seg_{name}"][:, None] for name in ("rew", "vpred", "new")}
     last = arrays[f"{it}/seg_nextvpred"]
     advantages = gae(part["rew"], part["vpred"], part["new"], last, np.zeros(1), hyper["gamma"], hyper["lam"])
-    assert_near(advantages[:, 0], arrays[f"{it}/seg_adv"])
-    assert_near(advantages[:, 0] + part["vpred"][:, 0], arrays[f"{it}/seg_tdlamret"])
-    assert_near(standardized(arrays[f"{it}/seg_adv"]), arrays[f"{it}/atarg_standardised"])
+    assert_close(advantages[:, 0], arrays[f"{it}/seg_adv"])
+    assert_close(advantages[:, 0] + part["vpred"][:, 0], arrays[f"{it}/seg_tdlamret"])
+    assert_close(standardized(arrays[f"{it}/seg_adv"]), arrays[f"{it}/atarg_standardised"])
 
 
 class Recorded(gymnasium.Env):
@@ -135,32 +129,35 @@ def test_episodes_are_counted_as_there(case):
     np.testing.assert_array_equal(env.get_episode_lengths(), lengths)
 
 
-@pytest.mark.parametrize("it", ITERATIONS)
-@pytest.mark.parametrize("case", CASES)
-def test_gradient_and_fisher_vector_products(case, it):
+def made(case, it):
+    """The arrays of a case, its policy and step as they were before an iteration, and the iteration's batch."""
     arrays, hyper = load(case)
     policy = make_policy(arrays, hyper, f"w{it[-1]}")
     step = make_step(policy, config_of(hyper), hyper["ent_coef"])
     batch = with_outputs(policy, {name: tf.constant(array) for name, array in batch_of(arrays, it).items()})
+    return arrays, hyper, policy, step, batch
+
+
+@pytest.mark.parametrize("it", ITERATIONS)
+@pytest.mark.parametrize("case", CASES)
+def test_gradient_and_fisher_vector_products(case, it):
+    arrays, hyper, policy, step, batch = made(case, it)
     theta = arrays[f"{it}/theta_before"]
-    assert_near(flat(policy.acting_variables), theta)
+    assert_close(flat(policy.acting_variables), theta)
     losses, g = np.split(step.gradient(batch).numpy(), [-theta.size])
-    assert_near(losses, arrays[f"{it}/lossbefore"])
-    assert_near(g, arrays[f"{it}/g"])
+    assert_close(losses, arrays[f"{it}/lossbefore"])
+    assert_close(g, arrays[f"{it}/g"])
     for vector, expected in (("fvp_test_vec", "fvp_test_out"), ("g", "fvp_of_g")):
         vector = arrays[f"{it}/{vector}"]
         product = step.product(batch, tf.constant(vector)).numpy() + hyper["cg_damping"] * vector
-        assert_near(product, arrays[f"{it}/{expected}"])
+        assert_close(product, arrays[f"{it}/{expected}"])
 
 
 @pytest.mark.parametrize("it", ITERATIONS)
 @pytest.mark.parametrize("case", CASES)
 def test_length_of_the_step_and_line_search(case, it):
     """Given the original's direction, which in the ill-conditioned cases nobody repeats; see test_iterations."""
-    arrays, hyper = load(case)
-    policy = make_policy(arrays, hyper, f"w{it[-1]}")
-    step = make_step(policy, config_of(hyper), hyper["ent_coef"])
-    batch = with_outputs(policy, {name: tf.constant(array) for name, array in batch_of(arrays, it).items()})
+    arrays, hyper, _, step, batch = made(case, it)
     direction = arrays[f"{it}/stepdir"]
     shs = 0.5 * direction @ (step.product(batch, tf.constant(direction)).numpy() + hyper["cg_damping"] * direction)
     np.testing.assert_allclose(shs, arrays[f"{it}/shs"], rtol=1e-4)
@@ -176,9 +173,9 @@ def test_length_of_the_step_and_line_search(case, it):
         return step.measure(batch, parameters)
 
     after, last, part, _ = step.search.run(measured, theta, full, tf.constant(arrays[f"{it}/lossbefore"]))
-    assert_near(tried[-1], arrays[f"{it}/theta_last_try"])
-    assert_near(after, arrays[f"{it}/theta_after"])
-    assert_near(last, arrays[f"{it}/meanlosses_after"])
+    assert_close(tried[-1], arrays[f"{it}/theta_last_try"])
+    assert_close(after, arrays[f"{it}/theta_after"])
+    assert_close(last, arrays[f"{it}/meanlosses_after"])
     moved = not np.array_equal(arrays[f"{it}/theta_before"], arrays[f"{it}/theta_after"])
     assert float(part) == (arrays[f"{it}/stepsize_final"] if moved else 0.0)
 
@@ -200,17 +197,17 @@ def test_iterations(case):
         if ill:
             assign(policy.trainable_variables, group(arrays, f"w{it[-1]}"))
         taken = step(batch_of(arrays, it))
-        assert_near(list(taken.before.values()), arrays[f"{it}/lossbefore"])
+        assert_close(list(taken.before.values()), arrays[f"{it}/lossbefore"])
         assert list(taken.last) == json.loads(str(arrays["loss_names_json"]))
         if ill:
             assert taken.part == arrays[f"{it}/stepsize_final"]
             np.testing.assert_allclose(list(taken.last.values()), arrays[f"{it}/meanlosses_after"], rtol=0.1)
         else:
-            assert_near(list(taken.last.values()), arrays[f"{it}/meanlosses_after"])
+            assert_close(list(taken.last.values()), arrays[f"{it}/meanlosses_after"])
             tolerance = POLICY_TOLERANCE.get((case, it), 1e-5)
-            assert_near(flat(policy.acting_variables), arrays[f"{it}/theta_after"], tolerance=tolerance)
+            assert_close(flat(policy.acting_variables), arrays[f"{it}/theta_after"], tolerance=tolerance)
         rows = arrays[f"{it}/vf_minibatch_indices"].astype(np.int32)
         if rows.size:
             data = {"obs": arrays[f"{it}/seg_ob"], "returns": arrays[f"{it}/seg_tdlamret"]}
             fit.minibatches(data, rows, lr=config.vf_stepsize)
-        assert_near(flat(policy.value_variables), arrays[f"{it}/vf_theta_after"])
+        assert_close(flat(policy.value_variables), arrays[f"{it}/vf_theta_after"])

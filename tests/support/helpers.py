@@ -6,7 +6,7 @@ from gymnasium import spaces
 
 from tfbaselines.envs import tiny
 from tfbaselines.envs.monitor import Monitor
-from tfbaselines.envs.vec import DummyVecEnv
+from tfbaselines.envs.vec import DummyVecEnv, VecEnvWrapper
 from tfbaselines.policy.distributions import CategoricalHead, MultiCategoricalHead
 
 # The identity problems of the originals' tests, and the mean reward per step that passes each.
@@ -22,6 +22,16 @@ ACTIONS = [
     spaces.MultiBinary(3),
     spaces.Box(-1.0, 1.0, (2,), np.float32),
 ]
+
+
+class Transparent(VecEnvWrapper):
+    """A wrapper that changes nothing."""
+
+    def reset(self):
+        return self.venv.reset()
+
+    def step_wait(self):
+        return self.venv.step_wait()
 
 
 class Guess(gymnasium.Env):

@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from helpers import Transparent
 
 from tfbaselines.envs import tiny
 from tfbaselines.envs.adapt import as_vec_env
@@ -20,7 +21,6 @@ from tfbaselines.envs.vec import (
     SubprocVecEnv,
     VecEnv,
     VecEnvObservationWrapper,
-    VecEnvWrapper,
     VecFrameStack,
     VecMonitor,
 )
@@ -253,14 +253,6 @@ def test_pictures_are_tiled(kind):
     with pytest.raises(ValueError, match="mode='ansi' is not valid"):
         env.render(mode="ansi")
     env.close()
-
-
-class Transparent(VecEnvWrapper):
-    def reset(self):
-        return self.venv.reset()
-
-    def step_wait(self):
-        return self.venv.step_wait()
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -6,10 +6,11 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from helpers import Transparent
 
 from tfbaselines.envs.adapt import as_vec_env
 from tfbaselines.envs.tiny import BoxIdentityEnv, ConstantRewardEnv
-from tfbaselines.envs.vec import DummyVecEnv, SubprocVecEnv, VecEnvWrapper
+from tfbaselines.envs.vec import DummyVecEnv, SubprocVecEnv
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.envs.vec.packed import (
     MASK,
@@ -259,14 +260,6 @@ def test_environments_are_wrapped_when_their_infos_have_masks(kind, told, wrappe
     obs = env.reset()
     assert (obs[ONLY] if wrapped else obs).tolist() == [[1], [8]]
     env.close()
-
-
-class Transparent(VecEnvWrapper):
-    def reset(self):
-        return self.venv.reset()
-
-    def step_wait(self):
-        return self.venv.step_wait()
 
 
 def test_masks_are_found_through_other_wrappers():

@@ -170,19 +170,24 @@ def test_close_ends_the_processes_after_closing_their_environments(tmp_path):
     assert all_gone(numbers, 0) and sorted(os.listdir(path)) == sorted(map(str, numbers))
 
 
+def close_in_a_step(make, count, seconds):
+    """All processes end within so many seconds when their environments are closed in a step."""
+    env = SubprocVecEnv([make] * count)
+    numbers = process_numbers(env)
+    env.reset()
+    env.step_async(np.zeros(count, np.int64))
+    begun = time.monotonic()
+    env.close()
+    assert time.monotonic() - begun < seconds and all_gone(numbers, 0)
+
+
 def test_close_does_not_wait_for_an_answer_that_nobody_reads():
     def make():
         env = ConstantRewardEnv()
         env.step = lambda _: (np.zeros(1, np.float32), 0.0, False, False, {"large": np.zeros(10**7, np.uint8)})
         return env
 
-    env = SubprocVecEnv([make] * 2)
-    numbers = process_numbers(env)
-    env.reset()
-    env.step_async(np.zeros(2, np.int64))
-    begun = time.monotonic()
-    env.close()
-    assert time.monotonic() - begun < 4 and all_gone(numbers, 0)
+    close_in_a_step(make, 2, 4)
 
 
 def test_environments_that_hang_are_killed_together(monkeypatch):
@@ -192,13 +197,7 @@ def test_environments_that_hang_are_killed_together(monkeypatch):
         return env
 
     monkeypatch.setattr("tfbaselines.envs.vec.processes.SECONDS_TO_END", 1.0)
-    env = SubprocVecEnv([make] * 4)
-    numbers = process_numbers(env)
-    env.reset()
-    env.step_async(np.zeros(4, np.int64))
-    begun = time.monotonic()
-    env.close()
-    assert time.monotonic() - begun < 3 and all_gone(numbers, 0)
+    close_in_a_step(make, 4, 3)
 
 
 def test_an_environment_whose_workers_have_ended_is_saved_without_its_episodes():
