@@ -8,7 +8,7 @@ import pytest
 
 from tfbaselines.export.c_code import header
 from tfbaselines.export.c_target import prefix_of, write_example
-from tfbaselines.export.vectors_file import write_rows
+from tfbaselines.export.vectors import write_rows
 
 GCC = shutil.which("gcc")
 pytestmark = pytest.mark.skipif(GCC is None, reason="there is no gcc")

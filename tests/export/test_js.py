@@ -11,7 +11,7 @@ import pytest
 
 from tfbaselines.export.c_code import FILES
 from tfbaselines.export.js_target import weights_text
-from tfbaselines.export.vectors_file import write_rows
+from tfbaselines.export.vectors import write_rows
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="there is no node")

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfbaselines.envs.vec.observations import MASK
 from tfbaselines.export.memory import BLOCK, Place, placed
-from tfbaselines.export.vectors_file import ordered
+from tfbaselines.export.vectors import ordered
 
 FILES = Path(__file__).parent / "files"
 

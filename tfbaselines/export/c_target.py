@@ -12,8 +12,7 @@ from tfbaselines.envs.vec.observations import MASK
 from tfbaselines.errors import UsageError
 from tfbaselines.export.c_code import header, template
 from tfbaselines.export.interface import NOISE, PREFIX, STATES, Options
-from tfbaselines.export.vectors import read_vectors
-from tfbaselines.export.vectors_file import LARGEST, ROWS_FILE, write_rows
+from tfbaselines.export.vectors import LARGEST, ROWS_FILE, read_vectors, write_rows
 
 REQUIRES: tuple[tuple[str, str], ...] = ()
 PRECISIONS = ("float32",)

@@ -15,8 +15,7 @@ import numpy as np
 from tfbaselines.errors import UsageError
 from tfbaselines.export.c_code import FILES, template
 from tfbaselines.export.interface import NOISE, STATES, Options
-from tfbaselines.export.vectors import read_vectors
-from tfbaselines.export.vectors_file import LARGEST, ROWS_FILE, write_rows
+from tfbaselines.export.vectors import LARGEST, ROWS_FILE, read_vectors, write_rows
 
 REQUIRES: tuple[tuple[str, str], ...] = ()
 PRECISIONS = ("float32",)
