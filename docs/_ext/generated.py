@@ -220,10 +220,10 @@ def probe_rules() -> str:
     return "\n".join(sections)
 
 
-def doctor_table() -> str:
-    """Count the spoiled runs in which the true cause is first or second, by way and algorithm."""
+def doctor_table(name: str) -> str:
+    """Count the spoiled runs of a judgement in which the true cause is first or second, by way and algorithm."""
     algs = ("ppo2", "a2c", "deepq", "sac")
-    found = groups([row for row in read("doctor") if row["way"]], "way", "alg")
+    found = groups([row for row in read(name) if row["way"]], "way", "alg")
     rows = []
     for way in dict.fromkeys(way for way, _ in found):
         cells = [found.get((way, alg), []) for alg in algs]
@@ -260,7 +260,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "on_policy": lambda: suite_table("on_policy"),
     "speed": speed_table,
     "doctor_rules": doctor_rules,
-    "doctor_table": doctor_table,
+    "doctor_table": lambda: doctor_table("doctor"),
+    "doctor_probes_table": lambda: doctor_table("doctor_probes"),
     "probe_rules": probe_rules,
     "faults": lambda: written_table("faults"),
     "minutes": lambda: written_table("minutes"),

@@ -98,8 +98,14 @@ class OneState(gymnasium.Wrapper):
     first = None
 
     def __init__(self, env):
+        super().__init__(env)
         OneState.first = OneState.first or env
-        super().__init__(OneState.first)
+
+    def reset(self, **kwargs):
+        return OneState.first.reset(**kwargs)
+
+    def step(self, action):
+        return OneState.first.step(action)
 
 
 class LateActions(gymnasium.Wrapper):

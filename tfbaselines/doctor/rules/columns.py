@@ -307,7 +307,7 @@ def gradient_held_back(run: Evidence) -> Sign | None:
     needs=("clip_fraction", "kl"),
     meaning="Updates have a healthy size and the value function learns nothing: advantages are noise.",
     source="Schulman 2016, slides on debugging",
-    causes=("observation_partial", "actions_ignored"),
+    causes=("observation_partial", "actions_ignored", "reward_noise"),
 )
 def noise_followed(run: Evidence) -> Sign | None:
     kl, explained = middle(run, "kl"), run.late("explained_variance")
