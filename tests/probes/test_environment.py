@@ -212,7 +212,7 @@ def test_rewards_and_observations_that_show_nothing():
         found = wrappers.pairs(lambda fault=fault: Changed(Mass(), fault))
         assert rule in {sign.rule for sign in wrappers.wrapper_signs(found)}, fault
     found = wrappers.pairs(lambda: Changed(Mass(), "observation_spread"))
-    assert [sign.rule for sign in wrappers.wrapper_signs(found)] == ["observation_size"]
+    assert [sign.rule for sign in wrappers.wrapper_signs(found)] == ["observation_spread"]
 
 
 def test_short_rollouts():

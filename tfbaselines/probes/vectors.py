@@ -77,7 +77,8 @@ def shared_signs(make: Callable[[], gymnasium.Env]) -> Iterator[Sign]:
     apart, deviation = np.abs(np.subtract(alone[:length], between[:length])).max(0), np.std(alone, axis=0)
     varied = deviation > 0.1 * deviation.max()
     if varied.any() and (apart > 0.5 * deviation)[varied].mean() > 0.5:
-        yield Sign("shared_copies", "changes the next observation of another copy", 0.95)
+        # Ends and limits of such copies are wrong as well.
+        yield Sign("shared_copies", "changes the next observation of another copy", 0.98)
 
 
 def limit_signs(env: VecEnv) -> Iterator[Sign]:

@@ -126,7 +126,8 @@ def _observation_signs(found: list[Pair]) -> Iterator[Sign]:
         # A wrapper that brings them nearer to 1 does well.
         worse = np.abs(np.log(outer.std(0))).mean() > np.abs(np.log(inner.std(0))).mean()
         if worse and abs(np.log10(factor)) > FAR:
-            yield Sign("observation_size", f"wrappers multiply them by {number(factor)}", 0.93)
+            rule = "observation_size" if factor > 1 else "observation_spread"
+            yield Sign(rule, f"wrappers multiply them by {number(factor)}", 0.93)
         return
     if np.allclose(outer, before, rtol=1e-4, atol=1e-6):
         yield Sign("observation_delay", "wrappers return each observation a step later", 0.97)
