@@ -187,7 +187,7 @@ def test_environments_of_experiments_may_be_of_a_module(tmp_path, monkeypatch):
     lines = "from gymnasium import register", "register('Mine-v0', 'gymnasium.envs.classic_control:CartPoleEnv')"
     (tmp_path / "of_mine.py").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(tmp_path)
-    assert experiments._make("of_mine:Mine-v0").spec.id == "Mine-v0"
+    assert experiments.make_env("of_mine:Mine-v0").spec.id == "Mine-v0"
 
 
 def test_algorithms_can_be_sent_to_another_process():

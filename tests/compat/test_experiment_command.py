@@ -11,6 +11,7 @@ import pytest
 from pages import ROOT, section
 
 from tfbaselines.compat import experiment_command, experiments
+from tfbaselines.compat.experiment_cells import arguments_of
 from tfbaselines.compat.experiment_command import split
 from tfbaselines.errors import UsageError
 from tfbaselines.run import command as main
@@ -23,15 +24,16 @@ SHORT = "--steps_per_epoch 50 --epochs 1 --num_test_episodes 0 --train_pi_iters 
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Runs that would be: (name, keyword arguments)."""
+    """Runs that would be: (name, arguments)."""
     made = []
 
-    def call(exp_name, thunk, **kwargs):
-        made.append((exp_name, kwargs))
-        place = {name: kwargs.get(name) for name in ("seed", "data_dir", "datestamp")}
-        return experiments.setup_logger_kwargs(exp_name, **place)["output_dir"]
+    def carry_out(cells, data_dir, jobs):
+        for cell in cells:
+            own = {"env_name": cell.words["env"], "seed": int(cell.words["seed"]), "data_dir": data_dir, "jobs": jobs}
+            own |= {"directory": cell.directory, "num_cpu": cell.words.get("num_cpu")}
+            made.append((cell.group, own | arguments_of(cell.words)))
 
-    monkeypatch.setattr(experiments, "call_experiment", call)
+    monkeypatch.setattr(experiments, "carry_out", carry_out)
     return made
 
 
@@ -55,6 +57,7 @@ def test_every_combination_runs(calls, capsys):
     words = (
         "--exp_name foo --seed 0 10 20 --clip_ratio 0.1 0.2 --hid[h] [32,32] [64,32] --act tanh --data_dir d --cpu 2"
     )
+    words += " --jobs 3"
     assert main(["ppo", *ENV, *words.split()]) == 0
     assert len(calls) == 12 and len({(name, kwargs["seed"]) for name, kwargs in calls}) == 12
     assert calls[1] == (
@@ -65,8 +68,9 @@ def test_every_combination_runs(calls, capsys):
             "clip_ratio": 0.1,
             "ac_kwargs": {"hidden_sizes": [64, 32], "activation": "tanh"},
             "data_dir": "d",
-            "num_cpu": 2,
-            "datestamp": False,
+            "directory": "foo_cli0-1_h64-32/foo_cli0-1_h64-32_s0",
+            "num_cpu": "2",
+            "jobs": 3,
         },
     )
     out = capsys.readouterr().out
@@ -80,7 +84,8 @@ def test_the_algorithms_of_spinning_up(name, calls):
     env = "Pendulum-v1" if name in ("ddpg", "td3_pytorch") else "CartPole-v1"
     assert main([name, "--env_name", env, "--steps_per_epoch", "1e3", "--gamma", "0.9", "--dt"]) == 0
     ((exp_name, kwargs),) = calls
-    assert exp_name == f"cmd_{name}" and kwargs["datestamp"] is True and kwargs["data_dir"] is None
+    assert exp_name == f"cmd_{name}" and kwargs["data_dir"] == "data" and kwargs["num_cpu"] is None
+    assert re.fullmatch(r"[\d-]{10}_cmd_\w+/[\d_-]{20}cmd_\w+_s0", kwargs["directory"])
 
 
 @pytest.mark.parametrize(
@@ -108,6 +113,7 @@ def test_the_algorithms_of_spinning_up(name, calls):
         ("ppo --env CartPole-v1 --cpu", "--cpu=True is not valid"),
         ("ppo --env CartPole-v1 --cpu many", "--cpu='many' is not valid"),
         ("ppo --env CartPole-v1 --dt 3", "--dt=3 is not valid"),
+        ("ppo --env CartPole-v1 --jobs 0", "--jobs=0 is not valid"),
         ("test_policy nowhere", "the log directory of a run"),
         ("test_policy nowhere --episodes 0", "episodes=0 is not valid"),
     ],

@@ -79,6 +79,34 @@ def test_a_run_goes_on_in_its_directory(tmp_path, capsys):
     assert config(tmp_path)["learn"]["epochs"] == 2
 
 
+def test_a_start_goes_on_with_the_same_run_and_replaces_another(tmp_path, capsys):
+    def start(name, callback=None, **kwargs):
+        options = RunOptions(resume=spinup.AUTO, callback=callback)
+        vpg(tmp_path / name, cart_pole(), **{"epochs": 3, "save_freq": 1} | kwargs, run=options)
+
+    def rows(name):
+        table = read_csv(tmp_path / name / "progress.txt", separator="\t")
+        return table.drop(columns=["Time", "fps"])
+
+    def killed(run):
+        if run.update == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        start("killed", killed)
+    # The command writes its own config.json of the same run.
+    assert run.command([f"--resume={tmp_path / 'killed'}", "--epochs=2"]) == 0
+    stored = config(tmp_path / "killed")
+    (tmp_path / "killed/config.json").write_text(json.dumps(stored | {"learn": stored["learn"] | {"epochs": 3}}))
+    start("killed")
+    assert "earlier run" not in capsys.readouterr().out
+    start("calm")
+    assert rows("killed").equals(rows("calm")) and len(rows("calm")["Epoch"]) == 3
+    start("calm", epochs=1)
+    assert "holds an earlier run, which this one replaces" in capsys.readouterr().out
+    assert len(rows("calm")["Epoch"]) == 1
+
+
 def test_the_command_goes_on_with_ddpg_in_the_same_environments(tmp_path):
     def env_fn():
         return gymnasium.make("InvertedPendulum-v5")

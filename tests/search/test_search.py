@@ -3,7 +3,10 @@
 import json
 import os
 import re
+import subprocess
 import sys
+import time
+from types import SimpleNamespace
 
 import commands
 import fake_runs
@@ -14,7 +17,7 @@ from tfbaselines.cli.sections import below
 from tfbaselines.errors import UsageError
 from tfbaselines.files import read_document
 from tfbaselines.search import __main__ as command_line
-from tfbaselines.search import search, settings
+from tfbaselines.search import judge, search, settings
 from tfbaselines.search.board import Board
 from tfbaselines.search.command import Plan, carry_out
 from tfbaselines.search.trials import RETURN, Trials, evaluations, score_of
@@ -181,6 +184,35 @@ def test_kills_lose_no_trial_and_repeat_none(tmp_path):
     """search_kills.py has the long form, with runs of ppo2."""
     counts = search_kills.trial(tmp_path / "s", kills=3, trials=8, seconds=0.2, longest=1.5, seed=1)
     assert counts["kills"] == 3 and counts["COMPLETE"] + counts["PRUNED"] == 8
+
+
+def test_two_processes_share_a_search_and_its_judgement(tmp_path, monkeypatch):
+    evaluated = tmp_path / "evaluated"
+
+    def evaluate(command, **_):
+        with open(evaluated, "a") as file:
+            file.write(f"{os.path.basename(command[3])}\n")
+        time.sleep(0.05)
+        return subprocess.CompletedProcess(command, 0, '{"mean": 1.0}', "")
+
+    monkeypatch.setattr(judge, "subprocess", SimpleNamespace(run=evaluate))
+    monkeypatch.setattr("tfbaselines.search.command.write_report", lambda *_: None)
+    own = settings.make("ppo2", "CartPole-v1", WORDS, SPACE, num_timesteps=1000.0, evaluations=5, seeds=2)
+    directory, plan = tmp_path / "s", Plan(trials=6, judge_seeds=2)
+    pid, found = os.fork(), None
+    try:
+        found = carry_out(directory, own, plan, lambda line: None, fake_runs.command(0.02))
+    finally:
+        if pid == 0:
+            os._exit(found is None or found.judged is None)
+    assert os.waitpid(pid, 0)[1] == 0 and found.judged.best == found.judged.defaults == [1.0, 1.0]
+    trials = Board(directory, own).trials()
+    assert len(trials) == 6 and all(trial.state.is_finished() and trial.user_attrs["words"] for trial in trials)
+    # A trial that has ended twice is an error of this function.
+    assert len(search_kills.journal(directory)) == 6
+    assert {path.read_text() for path in directory.glob("*/*/ends")} == {"end\n"}
+    runs = sorted(path.name for path in (directory / "judge/runs").iterdir())
+    assert sorted(evaluated.read_text().split()) == runs and len(runs) == 4
 
 
 def test_the_command_as_it_is_typed(tmp_path):

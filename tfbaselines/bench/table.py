@@ -151,7 +151,7 @@ def run_missing(
                 ended(cell, f"{last_error(output)}, see {output}" if name in failed else None)
 
     command = [sys.executable, "-m", "tfbaselines.bench.suite_run", os.fspath(logs)]
-    return work(study, jobs, lambda one, _: [*command, json.dumps(dict(one.words))], note, only=set(missing))
+    return work(study, jobs, lambda one, _: [*command, json.dumps(dict(one.words))], note, only=sorted(missing))
 
 
 def run(cell: Cell, logs: str) -> int:

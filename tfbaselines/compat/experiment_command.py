@@ -9,11 +9,10 @@ import re
 import shlex
 import sys
 import textwrap
-from functools import partial
 from typing import Any
 
 from tfbaselines.algs import get
-from tfbaselines.cli import Parser, exit_status, leave
+from tfbaselines.cli import Parser
 from tfbaselines.cli.stored import read_config
 from tfbaselines.compat import spinup
 from tfbaselines.compat.experiments import DEFAULT_DATA_DIR, ExperimentGrid
@@ -31,7 +30,7 @@ TOOLS = ("plot", "test_policy")
 HIDDEN_SIZES, ACTIVATION = "ac_kwargs:hidden_sizes", "ac_kwargs:activation"
 SHORT = {"env": "env_name", "hid": HIDDEN_SIZES, "act": ACTIVATION, "cpu": "num_cpu", "dt": "datestamp"}
 # Arguments of the whole experiment, with one value.
-OF_THE_EXPERIMENT = ("exp_name", "num_cpu", "data_dir", "datestamp")
+OF_THE_EXPERIMENT = ("exp_name", "num_cpu", "data_dir", "datestamp", "jobs")
 # Flags of Spinning Up's scripts.
 OF_SCRIPTS = {"steps": "did you mean '--steps_per_epoch'?", "l": "give every layer's size, as in --hid [64,64]"}
 # Arguments that are text and never evaluated.
@@ -44,6 +43,7 @@ HELP = f"""usage: {COMMAND} ALG --env ID ... [--NAME VALUE ...] ...
 Runs an algorithm of Spinning Up ({", ".join(SPINNING_UP)}) for every combination of
 the values, each in a process of its own. The directory of a run is
 DATA_DIR/EXP_NAME.../EXP_NAME..._sSEED; flags with several values are in its name.
+The same command again continues the runs that are not done.
 
   --env ID ...       environments (or --env_name)
   --seed N ...       seeds (default: 0)
@@ -54,6 +54,7 @@ DATA_DIR/EXP_NAME.../EXP_NAME..._sSEED; flags with several values are in its nam
   --exp_name NAME    name of the experiment (default: cmd_ALG)
   --data_dir DIR     directory of the results (default: {DEFAULT_DATA_DIR})
   --cpu N            number of MPI ranks in each run, or auto (or --num_cpu)
+  --jobs N           runs at once, which share the cores (default: 1)
   --dt               date and time in the directories' names (or --datestamp)
 
 {COMMAND} {"|".join(TOOLS)} --help: curves of runs, and the playing of one.
@@ -105,7 +106,7 @@ def run(name: str, words: list[str]) -> int:
     for variant in grid.variants():
         _check_run(alg, **variant)
     try:
-        directories = grid.run(partial(_in_own_process, alg), **experiment)
+        directories = grid.run(getattr(spinup, alg), **experiment)
     except RuntimeError as error:
         complain(f"tfbaselines: error: {error}")
         return 1
@@ -188,6 +189,8 @@ def checked(alg: str, given: dict[str, list[Any]]) -> dict[str, Any]:
     ranks = experiment.get("num_cpu", 1)
     if ranks != "auto" and (type(ranks) is not int or ranks < 1):
         raise bad_argument("--cpu", ranks, "at least 1, or auto")
+    if type(experiment.get("jobs", 1)) is not int or experiment.get("jobs", 1) < 1:
+        raise bad_argument("--jobs", experiment["jobs"], "at least 1")
     if not isinstance(experiment.get("datestamp", False), bool):
         raise bad_argument("--dt", experiment["datestamp"], "True or False; True without a value")
     if "data_dir" in experiment:
@@ -218,29 +221,6 @@ def _check_run(alg: str, env_name: str, **kwargs: Any) -> None:
 
     with contextlib.suppress(_Checked):
         getattr(spinup, alg)(env_fn, **kwargs)
-
-
-def _in_own_process(alg: str, **kwargs: Any) -> None:
-    """Run one variant, with errors of one line as in other commands."""
-    mpi.abort_on_exception()
-    load_tensorflow()
-    from tfbaselines.training.guards import Interrupted
-
-    def command() -> int:
-        try:
-            getattr(spinup, alg)(**kwargs)
-        except Interrupted as stop:
-            if mpi.world().rank == 0:
-                directory = shlex.quote(kwargs["logger_kwargs"]["output_dir"])
-                print(f"\n{stop}\nto continue: {COMMAND} --resume={directory}", flush=True)
-            return 128 + stop.signal
-        return 0
-
-    status = exit_status(f"tfbaselines {alg}", command)
-    if 0 < status < 128:
-        # If only this rank failed, the others must not wait for it.
-        mpi.abort_job(status)
-    leave(status, mpi.finalize)
 
 
 def _name_results(directories: list[str]) -> None:

@@ -1,4 +1,7 @@
-"""Spinning Up's experiments, which run an algorithm for every combination of arguments, its logger and its buffers."""
+"""Spinning Up's experiments, which run an algorithm for every combination of arguments, its logger and its buffers.
+
+A grid of data is a study in its data_dir, see experiment_cells.py. A grid with functions that have no name runs here.
+"""
 
 import itertools
 import os
@@ -13,12 +16,14 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
+from tfbaselines.compat.experiment_cells import Experiment, NotData, cells_of, function_named
+from tfbaselines.compat.experiment_run import make_env, ranks_of
+from tfbaselines.compat.experiment_work import carry_out
 from tfbaselines.compat.helpers import combined_shape, discount_cumsum
 from tfbaselines.compat.mpi_tools import mpi_statistics_scalar
-from tfbaselines.errors import UsageError, bad_argument
+from tfbaselines.errors import UsageError, bad_argument, check_at_least
 from tfbaselines.logs import statistics as epoch_logger
 from tfbaselines.parallel import mpi
-from tfbaselines.parallel.mpi import usable_cores
 from tfbaselines.study.process import call
 from tfbaselines.training.checkpoint import save_tree
 
@@ -84,12 +89,10 @@ def call_experiment(
     Returns:
         The directory of the run.
     """
-    ranks = len(usable_cores()) if num_cpu == "auto" else num_cpu
-    if not isinstance(ranks, int) or ranks < 1:
-        raise bad_argument("num_cpu", num_cpu, "at least 1, or 'auto'")
+    ranks = ranks_of(num_cpu)
     kwargs = {"seed": seed, "logger_kwargs": setup_logger_kwargs(exp_name, seed, data_dir, datestamp)} | kwargs
     if "env_name" in kwargs:
-        kwargs["env_fn"] = partial(_make, kwargs.pop("env_name"))
+        kwargs["env_fn"] = partial(make_env, kwargs.pop("env_name"))
     with tempfile.NamedTemporaryFile(suffix=".experiment") as file:
         file.write(cloudpickle.dumps(partial(thunk, **kwargs)))
         file.flush()
@@ -99,14 +102,6 @@ def call_experiment(
     if status:
         raise RuntimeError(f"experiment '{exp_name}' with seed {seed} failed with status {status}")
     return (kwargs["logger_kwargs"] or {}).get("output_dir")
-
-
-def _make(env_name: str) -> Any:
-    import gymnasium
-
-    from tfbaselines.envs import env_type_of
-
-    return gymnasium.make(env_type_of(env_name)[1])
 
 
 class ExperimentGrid:
@@ -181,35 +176,64 @@ class ExperimentGrid:
         num_cpu: int | str = 1,
         data_dir: str | None = None,
         datestamp: bool = False,
+        jobs: int = 1,
     ) -> list[str | None]:
-        """Run every variant, one after the other.
+        """Run every variant in a process of its own; the same call again continues the runs that are not done.
+
+        Runs of Spinning Up's algorithms, and of functions given by their names, with arguments that are data (or
+        functions that can be imported) are cells of a study in data_dir. Others start over, one after the other.
 
         Args:
-            thunk: function to run, or the key of the grid that has functions as values.
+            thunk: function to run, its name 'module:function', or the key of the grid that has functions as values.
             num_cpu, data_dir, datestamp: arguments of call_experiment.
+            jobs: runs at once, which share the cores; one run at a time writes to the terminal.
 
         Returns:
             The directories of the runs.
         """
-        functions = dict(zip(self.keys, self.vals, strict=True)).get(thunk, []) if isinstance(thunk, str) else [thunk]
-        if not functions or not all(map(callable, functions)):
-            raise bad_argument("thunk", thunk, "a function, or the key of the grid that has functions as values")
+        ranks_of(num_cpu)
+        check_at_least(1, jobs=jobs)
+        experiments = self._experiments(thunk)
         self.print()
-        directories = []
+        study = data_dir or DEFAULT_DATA_DIR
+
+        def place(one: Experiment) -> str:
+            return setup_logger_kwargs(one.name, one.seed, study, datestamp)["output_dir"]
+
+        try:
+            cells = cells_of(experiments, num_cpu, study, place, datestamp)
+        except NotData as why:
+            print(f"no run can be continued, and one runs at a time, since {why}", flush=True)
+            return [_called(one, num_cpu=num_cpu, data_dir=data_dir, datestamp=datestamp) for one in experiments]
+        carry_out(cells, study, jobs)
+        return [os.path.join(study, cell.directory) for cell in cells]
+
+    def _experiments(self, thunk: Callable[..., Any] | str) -> list[Experiment]:
+        """List the variants as experiments, with their functions."""
+        by_key = isinstance(thunk, str) and thunk in self.keys
+        functions = dict(zip(self.keys, self.vals, strict=True))[thunk] if by_key else [thunk]
+        for function in functions:
+            if not callable(function) and not (isinstance(function, str) and ":" in function):
+                accepted = "a function, or the key of the grid that has functions as values, or 'module:function'"
+                raise bad_argument("thunk", thunk, accepted)
+        experiments = []
         for variant in self.variants():
             name = self.variant_name(variant)
-            print(f"running {name}, seed {variant.get('seed', 0)}", flush=True)
-            function = variant.pop(thunk) if isinstance(thunk, str) else thunk
-            directories.append(
-                call_experiment(name, function, num_cpu=num_cpu, data_dir=data_dir, datestamp=datestamp, **variant)
-            )
-        return directories
+            experiments.append(Experiment(name, variant.pop(thunk) if by_key else thunk, variant))
+        return experiments
 
     def print(self) -> None:
         """Print the arguments and their values."""
         print(f"ExperimentGrid [{self.name}]: {len(self.variants())} runs")
         for key, values, shorthand in zip(self.keys, self.vals, self.shs, strict=True):
             print(f"  {key} [{shorthand}]: {', '.join(map(str, values))}", flush=True)
+
+
+def _called(one: Experiment, **kwargs: Any) -> str | None:
+    """Run an experiment that is no cell of a study."""
+    print(f"running {one.name}, seed {one.seed}", flush=True)
+    function = function_named(one.function) if isinstance(one.function, str) else one.function
+    return call_experiment(one.name, function, **kwargs, **one.arguments)
 
 
 def _shorthand(key: str) -> str:

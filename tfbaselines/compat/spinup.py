@@ -24,7 +24,7 @@ from tfbaselines.config.options import FILE_NAME, write_config
 from tfbaselines.envs.adapt import CannotBeStored, env_arguments
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.logs import logger
-from tfbaselines.logs.directory import forget, holds_checkpoints, holds_run, locked
+from tfbaselines.logs.directory import forget, has_checkpoint, holds_checkpoints, holds_run, locked
 from tfbaselines.logs.statistics import EpochTable, default_directory
 from tfbaselines.parallel import mpi
 
@@ -32,6 +32,10 @@ SPINNING_UP = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
 
 # Spinning Up's multi-layer perceptrons.
 NETWORK = "dense"
+# In place of a directory in RunOptions(resume=...): continue the run in output_dir if it is the same one.
+AUTO = "auto"
+# Entries of config.json that are equal in two starts of a run.
+OF_A_RUN = ("alg", "network", "env", "learn", "ranks")
 
 
 def config_of(name: str, env: gymnasium.Env, arguments: dict[str, Any], exp_name: Any = None) -> dict[str, Any]:
@@ -177,7 +181,6 @@ def _run(
 
     directory = default_directory(logger_kwargs.get("output_dir"))
     options = arguments.get("run") or RunOptions()
-    resumes = options.resume is not None and os.path.realpath(options.resume) == os.path.realpath(directory)
     env = env_fn()
     try:
         if network is not NETWORK:
@@ -185,9 +188,20 @@ def _run(
         config, missing = config_of(name, env, arguments, logger_kwargs.get("exp_name")), None
     except CannotBeStored as why:
         config, missing = {}, str(why)
+    if options.resume == AUTO:
+        options = dataclasses.replace(options, resume=directory if _holds(directory, config) else None)
+    resumes = options.resume is not None and os.path.realpath(options.resume) == os.path.realpath(directory)
     arguments = arguments | {"run": dataclasses.replace(options, config=config)}
     with _logged(directory, config, missing, resumes):
         return _learn(name, network, env, env_fn, arguments, {"output_dir": directory} | logger_kwargs)
+
+
+def _holds(directory: str, config: dict[str, Any]) -> bool:
+    """Return True if a directory has a checkpoint of the run that a config.json describes."""
+    if not config or not has_checkpoint(directory):
+        return False
+    earlier = read_config(directory)
+    return all(earlier.get(name) == config.get(name) for name in OF_A_RUN)
 
 
 @contextlib.contextmanager

@@ -49,6 +49,19 @@ def load_optuna() -> Any:
     return optuna
 
 
+@contextlib.contextmanager
+def alone_in(directory: Path) -> Iterator[None]:
+    """Wait for the lock of a directory that other processes may hold, and hold it."""
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(locked(directory))
+                break
+            except InUseError:
+                time.sleep(SECONDS_BETWEEN_TRIES)
+        yield
+
+
 class Board:
     """The trials of a search.
 
@@ -87,7 +100,7 @@ class Board:
         """Keep other processes and threads from changing the trials; may be entered again inside."""
         with self._thread, contextlib.ExitStack() as stack:
             if not self._holders:
-                self._wait(stack)
+                stack.enter_context(alone_in(self.directory / LOCK))
                 # Nobody else holds Optuna's own lock now: a killed process has left it.
                 (self.directory / f"{JOURNAL}.lock").unlink(missing_ok=True)
                 drop_torn_line(self.directory / JOURNAL)
@@ -96,14 +109,6 @@ class Board:
                 yield
             finally:
                 self._holders -= 1
-
-    def _wait(self, stack: contextlib.ExitStack) -> None:
-        while True:
-            try:
-                stack.enter_context(locked(self.directory / LOCK))
-                return
-            except InUseError:
-                time.sleep(SECONDS_BETWEEN_TRIES)
 
     def trials(self, *states: str) -> list[Any]:
         """Return Optuna's frozen trials, in all states or in those given by name."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tfbaselines.errors import UsageError
 from tfbaselines.files import read_document, write_whole
-from tfbaselines.search.board import WORDS, Board
+from tfbaselines.search.board import WORDS, Board, alone_in
 from tfbaselines.search.race import tail
 from tfbaselines.search.settings import JUDGES_APART
 from tfbaselines.study.cells import Cell
@@ -77,7 +77,7 @@ def judge(board: Board, best: Any, seeds: int, episodes: int, jobs: int, command
     sound = [cell for group, own in cells.items() if not problems[group] for cell in own]
     environment = shared_cores(jobs)
     with ThreadPoolExecutor(jobs) as pool:
-        scores = list(pool.map(lambda cell: _evaluated(study.place(cell), episodes, environment), sound))
+        scores = list(pool.map(lambda cell: _evaluated_once(study.place(cell), episodes, environment), sound))
     return Judged(chosen, scores[:seeds], scores[seeds:], episodes, problems[DEFAULTS])
 
 
@@ -90,6 +90,12 @@ def _problem(study: Study, cells: list[Cell]) -> str:
 def _cell(group: str, seed: int, words: dict[str, str]) -> Cell:
     name = f"{group}-s{seed}"
     return Cell(name, group, f"runs/{name}", words)
+
+
+def _evaluated_once(run: Path, episodes: int, environment: Mapping[str, str]) -> float:
+    """Evaluate a run unless another process of the search does: then wait for its result."""
+    with alone_in(run):
+        return _evaluated(run, episodes, environment)
 
 
 def _evaluated(run: Path, episodes: int, environment: Mapping[str, str]) -> float:

@@ -139,11 +139,13 @@ def keep(directory: Path, settings: Settings) -> bool:
     path = directory / FILE_NAME
     if not path.exists():
         others = [one for one in directory.iterdir() if not one.name.startswith(".")] if directory.is_dir() else []
-        if others:
+        if not others:
+            directory.mkdir(parents=True, exist_ok=True)
+            write_whole(path, json.dumps(settings.document(), indent=1))
+            return True
+        # Another process of the same search may have begun it meanwhile.
+        if not path.exists():
             raise UsageError(f"'{directory}' is not the directory of a search, and not empty: give another --log_path")
-        directory.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(settings.document(), indent=1))
-        return True
     try:
         kept = read_document(path, LARGEST)
         if not isinstance(kept, dict) or not all(isinstance(kept.get(name), dict) for name in ("words", "space")):

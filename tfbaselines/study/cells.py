@@ -19,6 +19,8 @@ from tfbaselines.yaml_files import read_yaml
 OF_THE_STUDY = ("alg", "env", "seed", "tuned", "config", "num_timesteps")
 # Arguments that a worker gives, or that have no use in a run without a terminal.
 OF_THE_WORKER = ("log_path", "resume", "overwrite", "save_path", "print_config", "play", "help", "trust")
+# Argument that one of Spinning Up's experiments has, and no other run; see compat/experiment_cells.py.
+EXPERIMENT = "exp_name"
 # Entries of a study's YAML file.
 ENTRIES = ("alg", "env", "seeds", "num_timesteps", "tuned", "config", "set")
 # Letters of a directory's name that come from settings.
@@ -59,6 +61,8 @@ def cell_of(document: Any) -> Cell:
     name, group, directory = (document.get(key) for key in ("name", "group", "directory"))
     if not all(isinstance(text, str) for text in (name, group, directory, *words.keys(), *words.values())):
         raise UsageError("it does not describe a cell: its entries are not texts")
+    if chosen := words.keys() & set(OF_THE_WORKER):
+        raise UsageError(f"its argument '{min(chosen)}' is chosen by the worker")
     place = PurePosixPath(directory)
     if place.is_absolute() or ".." in place.parts or not place.parts or "\\" in directory or "/" in name:
         raise UsageError(f"its directory {directory!r:.200} is not inside of the study")

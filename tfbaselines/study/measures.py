@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from tfbaselines.algs import get
+from tfbaselines.algs import NAMES, get
 from tfbaselines.files import read_document
 from tfbaselines.logs.formats import MAIN_COLUMNS
 from tfbaselines.plot.columns import RETURNS, SUCCESS, TIMES, XAXES
@@ -17,6 +17,8 @@ from tfbaselines.study.cells import Cell
 
 # Tables of a run, and what separates their columns; JSON lines have none.
 TABLES = {"progress.csv": ",", "progress.txt": "\t", "progress.json": None}
+# Arguments with the length of a run of Spinning Up's algorithms: their product is in steps.
+EPOCHS = ({"epochs", "steps_per_epoch"}, {"nb_epochs", "nb_epoch_cycles", "update_every"})
 # Bytes at the end of a table that have its last row.
 TAIL = 2**16
 
@@ -95,8 +97,16 @@ def total_steps(cell: Cell, directory: Path) -> float | None:
     try:
         config = read_document(directory / "config.json", LARGEST_CONFIG)
         given, flags, learn = (config[name] for name in ("given", "arguments", "learn"))
-        if "num_timesteps" in given or learn.keys().isdisjoint(get(config["alg"]).config.length_arguments):
+        if config["alg"] not in NAMES:
+            # A module of somebody else's, which is not imported.
+            return None
+        own = get(config["alg"]).config
+        if "num_timesteps" in given or learn.keys().isdisjoint(own.length_arguments):
             return float(flags["num_timesteps"])
+        values = {name: argument.default for name, argument in own.arguments().items()} | learn
+        for names in EPOCHS:
+            if names <= values.keys():
+                return float(math.prod(values[name] for name in names))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return None

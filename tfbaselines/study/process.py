@@ -23,16 +23,21 @@ LONGEST_LINE = 500
 THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
 
 
-def start(command: list[str], output: BinaryIO, environment: Mapping[str, str]) -> subprocess.Popen:
+def start(command: list[str], output: BinaryIO | None, environment: Mapping[str, str]) -> subprocess.Popen:
     """Start a command in its own session, so that Ctrl-C reaches this process alone, which passes it on once.
 
     On Linux the command gets SIGTERM when this process dies, whatever the cause, and saves a checkpoint.
+
+    Args:
+        command: the command.
+        output: file of its output; None for this process's own output and errors.
+        environment: its environment variables.
     """
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=output,
-        stderr=subprocess.STDOUT,
+        stderr=None if output is None else subprocess.STDOUT,
         env=environment,
         start_new_session=True,
         preexec_fn=None if _libc is None else partial(_end_with, os.getpid()),

@@ -4,7 +4,7 @@ import glob
 import statistics
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from tfbaselines.errors import printable
@@ -62,20 +62,23 @@ class View(NamedTuple):
         return max([*rest, (sum(rest) + sum(waiting)) / len(self.running)])
 
 
-def view(study: Study) -> View:
-    """Read the state of every cell, and the logs of its run."""
-    running, done = [], []
-    for cell in study.cells(RUNNING):
+def view(study: Study, only: Container[str] | None = None) -> View:
+    """Read the state of every cell, or of the cells with some names, and the logs of its run."""
+    cells = {
+        state: [cell for cell in study.cells(state) if only is None or cell.name in only]
+        for state in (RUNNING, DONE, FAILED, OPEN)
+    }
+    running = []
+    for cell in cells[RUNNING]:
         measured = measure(study.place(cell))
-        running.append(Running(cell, measured, total_steps(cell, study.place(cell)), _worker(study, cell)))
-    for cell in study.cells(DONE):
-        done.append((cell, measure(study.place(cell))))
-    failed = [(cell, last_error(study.place(cell) / OUTPUT) or "no output") for cell in study.cells(FAILED)]
-    counts = {state: len(study.names(state)) for state in STATES}
-    return View(counts, running, failed, done, list(study.cells(OPEN)))
+        running.append(Running(cell, measured, total_steps(cell, study.place(cell)), worker_of(study, cell)))
+    done = [(cell, measure(study.place(cell))) for cell in cells[DONE]]
+    failed = [(cell, last_error(study.place(cell) / OUTPUT) or "no output") for cell in cells[FAILED]]
+    counts = {state: len(study.names(state) if only is None else cells[state]) for state in STATES}
+    return View(counts, running, failed, done, cells[OPEN])
 
 
-def _worker(study: Study, cell: Cell) -> str:
+def worker_of(study: Study, cell: Cell) -> str:
     """Name the machine and process of a cell's worker."""
     for path in (study.queue / RUNNING).glob(f"{glob.escape(cell.name)}{BY}*"):
         worker = path.name.rpartition(BY)[2]
@@ -88,12 +91,13 @@ def _worker(study: Study, cell: Cell) -> str:
     return "-"
 
 
-def text(study: Study) -> str:
-    """Format the state of a study."""
-    now = view(study)
+def text(study: Study, only: Container[str] | None = None) -> str:
+    """Format the state of a study, or of its cells with some names."""
+    now = view(study, only)
     counts = ", ".join(f"{now.counts[state]} {state}" for state in (DONE, RUNNING, FAILED, OPEN))
     left = "" if not (now.running or now.open) else f"; {_left(now)}"
-    lines = [f"{study.directory}: {sum(now.counts.values())} cells, {counts}{left}"]
+    name = f"{study.directory}: " if only is None else ""
+    lines = [f"{name}{sum(now.counts.values())} cells, {counts}{left}"]
     if now.running:
         head = ("running", "steps", "of", "steps/s", "return", "left", "worker")
         lines += ["", *_table([head, *map(_running_row, now.running)])]

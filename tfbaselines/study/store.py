@@ -92,8 +92,14 @@ class Study:
     @classmethod
     def opened(cls, directory: str | os.PathLike) -> "Study":
         """Open a study with runs of several versions, or make an empty one."""
-        if not (Path(directory) / CELLS / DESCRIPTION).exists():
-            return cls.create(directory)
+        description = Path(directory) / CELLS / DESCRIPTION
+        if not description.exists():
+            try:
+                return cls.create(directory)
+            except UsageError:
+                # Another process has made it meanwhile.
+                if not description.exists():
+                    raise
         study = cls(directory)
         if study.version != __version__:
             study.version = __version__
@@ -185,14 +191,14 @@ class Member:
     Args:
         study: the study.
         stale: seconds without a heartbeat after which a worker of another machine is dead.
-        only: names of the cells that concern this worker; None for all.
+        only: names of the cells that concern this worker, which claims them in this order; None for all.
     """
 
     def __init__(self, study: Study, stale: float = STALE, only: Collection[str] | None = None) -> None:
         self.study = study
         self.id = secrets.token_hex(8)
         self._stale = stale
-        self._only = only
+        self._only = None if only is None else {name: place for place, name in enumerate(only)}
         self._file = study.queue / WORKERS / self.id
         self._beaten = time.monotonic()
         self._claims: dict[str, Claim] = {}
@@ -302,7 +308,8 @@ class Member:
         return bool(self._open() or self.others())
 
     def _open(self) -> list[str]:
-        return [name for name in self.study.names(OPEN) if self._concerns(name)]
+        names = [name for name in self.study.names(OPEN) if self._concerns(name)]
+        return names if self._only is None else sorted(names, key=self._only.__getitem__)
 
     def _concerns(self, name: str) -> bool:
         return self._only is None or name in self._only

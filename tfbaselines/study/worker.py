@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import NamedTuple
 from tfbaselines.cli.stored import needs_trust
 from tfbaselines.errors import UsageError, check_at_least
 from tfbaselines.logs.directory import in_use
-from tfbaselines.study.cells import Cell
+from tfbaselines.study.cells import EXPERIMENT, Cell
 from tfbaselines.study.process import kill, last_error, shared_cores, start
 from tfbaselines.study.store import OPEN, OUTPUT, RUNNING, STALE, Claim, Member, Study
 from tfbaselines.training.guards import StopSignals
@@ -27,13 +28,18 @@ MOST_KILLS = 3
 # Bytes that a disk must have room for.
 ROOM = 2**16
 
+# A module:name in an argument.
+CODE = re.compile(r"\w:[^\W\d]")
+
 Command = Callable[[Cell, Path], list[str]]
 
 
 def run_command(cell: Cell, directory: Path) -> list[str]:
     """Return the ordinary command of a cell, which continues the run in its log directory."""
-    words = [f"--{name}={value}" for name, value in cell.words.items()]
-    return [sys.executable, "-m", "tfbaselines.run", *words, "--resume=auto", f"--log_path={directory}"]
+    words = [f"--{name}={value}" for name, value in cell.words.items()] + [f"--log_path={directory}"]
+    if EXPERIMENT in cell.words:
+        return [sys.executable, "-m", "tfbaselines.compat.experiment_run", *words]
+    return [sys.executable, "-m", "tfbaselines.run", *words, "--resume=auto"]
 
 
 def check_trust(study: Study, trust: bool) -> None:
@@ -42,11 +48,16 @@ def check_trust(study: Study, trust: bool) -> None:
         return
     for state in (OPEN, RUNNING):
         for cell in study.cells(state):
-            if named := needs_trust(cell.words):
+            if named := needs_trust(cell.words) or _names_function(cell):
                 raise UsageError(
                     f"'{cell.label}' has --{named}={cell.words[named]:.200}, and importing a module runs its code: "
                     "add --trust if you know the study"
                 )
+
+
+def _names_function(cell: Cell) -> str | None:
+    """Return the first argument of one of Spinning Up's experiments that names a function to import."""
+    return next((name for name, text in cell.words.items() if EXPERIMENT in cell.words and CODE.search(text)), None)
 
 
 class Guide:
@@ -81,6 +92,7 @@ def work(
     stale: float = STALE,
     only: Collection[str] | None = None,
     guide: Guide | None = None,
+    shown: bool = False,
 ) -> int:
     """Run cells until none is open and no other worker has one; return 0, or 128 + the number of a stop signal.
 
@@ -92,8 +104,9 @@ def work(
         command: returns the command of a cell.
         say: takes a line for each cell that ends.
         stale: seconds without a heartbeat after which a worker of another machine is dead.
-        only: names of the cells to run; None for all.
+        only: names of the cells to run, in this order; None for all.
         guide: adds cells and ends runs early; None for neither.
+        shown: let the runs write to this process's output, in place of output.txt.
     """
     check_at_least(1, jobs=jobs)
     study.check_version()
@@ -101,7 +114,7 @@ def work(
     signals.catch()
     try:
         with Member(study, stale, only) as member:
-            _Worker(member, jobs, command, say, guide).run(signals)
+            _Worker(member, jobs, command, say, guide, shown).run(signals)
     finally:
         signals.release()
     return 128 + signals.number if signals.number else 0
@@ -118,13 +131,20 @@ class _Job(NamedTuple):
 
 class _Worker:
     def __init__(
-        self, member: Member, jobs: int, command: Command, say: Callable[[str], None], guide: Guide | None
+        self,
+        member: Member,
+        jobs: int,
+        command: Command,
+        say: Callable[[str], None],
+        guide: Guide | None,
+        shown: bool,
     ) -> None:
         self._member = member
         self._study = member.study
         self._jobs = jobs
         self._command = command
         self._say = say
+        self._shown = shown
         self._guided = guide is not None
         self._guide = guide or Guide()
         # Names of cells that the guide has stopped.
@@ -139,7 +159,7 @@ class _Worker:
         try:
             while not signals.number and not self._guide.over():
                 # Ended runs make room for others.
-                moved = self._collect() | self._fill()
+                moved = self._collect() | (not self._guide.over() and self._fill())
                 if not self._running and not self._member.remaining():
                     return
                 pause = SHORTEST if moved else min(LONGEST, 1.2 * pause)
@@ -163,11 +183,12 @@ class _Worker:
     def _start(self, claim: Claim) -> None:
         directory = self._study.place(claim.cell)
         directory.mkdir(parents=True, exist_ok=True)
-        with open(directory / OUTPUT, "ab") as output:
+        command, checkpoints = self._command(claim.cell, directory), _checkpoints(directory)
+        with contextlib.nullcontext() if self._shown else open(directory / OUTPUT, "ab") as output:
             # The process moves the place in the file too.
-            before, checkpoints = output.tell(), _checkpoints(directory)
-            process = start(self._command(claim.cell, directory), output, self._environment)
-            self._running.append(_Job(claim, process, before, checkpoints))
+            before = 0 if output is None else output.tell()
+            process = start(command, output, self._environment)
+        self._running.append(_Job(claim, process, before, checkpoints))
 
     def _collect(self) -> bool:
         """Handle lost claims and ended processes; return True if there were any."""
@@ -204,7 +225,8 @@ class _Worker:
         if _full(self._study.queue):
             self._member.release(claim)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._study.directory))
-        reason = last_error(directory / OUTPUT, job.before) or f"ended with status {status}"
+        written = None if self._shown else last_error(directory / OUTPUT, job.before)
+        reason = written or f"ended with status {status}"
         if status < 0 or status > 128:
             name = signal.Signals(-status if status < 0 else status - 128).name
             if job.checkpoints != _checkpoints(directory):
