@@ -84,9 +84,14 @@ def test_numbers_of_every_kind_of_log(tmp_path):
 
 def test_length_of_a_run(tmp_path):
     (cell,) = combinations(["ppo2"], ["CartPole-v1"], 1)
+    # Nothing is known before the run has started.
     assert total_steps(cell, tmp_path) is None
     config = {"alg": "ppo2", "given": {}, "arguments": {"num_timesteps": 1e6}, "learn": {}}
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert total_steps(cell, tmp_path) == 1e6
     (tmp_path / "config.json").write_text(json.dumps(config | {"alg": "vpg", "learn": {"epochs": 3}}))
-    assert total_steps(cell, tmp_path) is None
+    assert total_steps(cell, tmp_path) == 3 * 4000
+    own = {"nb_epochs": 2, "nb_epoch_cycles": 5, "update_every": 50}
+    for alg, learn, steps in (("ddpg", own, 500), ("ddpg", {"nb_epochs": 2}, None), ("os:path", {}, None)):
+        (tmp_path / "config.json").write_text(json.dumps(config | {"alg": alg, "learn": learn}))
+        assert total_steps(cell, tmp_path) == steps

@@ -36,10 +36,10 @@ Command = Callable[[Cell, Path], list[str]]
 
 def run_command(cell: Cell, directory: Path) -> list[str]:
     """Return the ordinary command of a cell, which continues the run in its log directory."""
-    words = [f"--{name}={value}" for name, value in cell.words.items()] + [f"--log_path={directory}"]
+    words = [f"--{name}={value}" for name, value in cell.words.items()]
     if EXPERIMENT in cell.words:
-        return [sys.executable, "-m", "tfbaselines.compat.experiment_run", *words]
-    return [sys.executable, "-m", "tfbaselines.run", *words, "--resume=auto"]
+        return [sys.executable, "-m", "tfbaselines.compat.experiment_run", *words, f"--log_path={directory}"]
+    return [sys.executable, "-m", "tfbaselines.run", *words, "--resume=auto", f"--log_path={directory}"]
 
 
 def check_trust(study: Study, trust: bool) -> None:
