@@ -23,7 +23,7 @@ def command(seconds=0.0, script=__file__):
 
 def run(directory, seconds, words):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    lr = float(words["lr"].rpartition("_")[2])
+    lr = float(words.get("lr", "3e-4").rpartition("_")[2])
     if lr > 0.5:
         sys.exit(3)
     steps, every = float(words["num_timesteps"]), int(words["evaluate_every"])
