@@ -17,8 +17,8 @@ from tfbaselines.study.cells import Cell
 from tfbaselines.study.engines import slurm, spread
 from tfbaselines.study.store import DONE, Study
 
-# The ordinary command without a training: it prints the arguments.
-WORDS = {"alg": "ppo2", "env": "CartPole-v1", "print_config": "True"}
+# The ordinary command with a run that needs no TensorFlow.
+WORDS = {"alg": "qlearning", "env": "FrozenLake-v1", "num_timesteps": "100"}
 
 
 def needs(package):
@@ -51,8 +51,9 @@ def check(study, monkeypatch):
     yield run
     assert study.names(DONE) == ["0", "1", "2"]
     for number in range(3):
-        output = (study.directory / f"runs/{number}/output.txt").read_text()
-        assert output.count("default:") == 1 and f"seed: {number}" in output
+        run = study.directory / f"runs/{number}"
+        assert (run / "output.txt").read_text().count("of 100 steps (") == 1
+        assert f'"--seed={number}"' in (run / "config.json").read_text()
     assert not os.listdir(study.queue / "workers")
 
 
