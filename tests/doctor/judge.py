@@ -89,7 +89,7 @@ def keep(directory, names, out):
 
 
 def written(out):
-    """Rows of an output file, by what tells runs apart; empty without a file."""
+    """Rows of an output file by algorithm, way, environment and seed; empty without a file."""
     if not out or not out.exists():
         return {}
     with open(out, encoding="utf-8", newline="") as file:

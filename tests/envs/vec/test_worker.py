@@ -171,7 +171,7 @@ def test_close_ends_the_processes_after_closing_their_environments(tmp_path):
 
 
 def close_in_a_step(make, count, seconds):
-    """All processes end within so many seconds when their environments are closed in a step."""
+    """Check that all processes end within `seconds` when their environments are closed during a step."""
     env = SubprocVecEnv([make] * count)
     numbers = process_numbers(env)
     env.reset()
