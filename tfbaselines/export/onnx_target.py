@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.errors import UsageError
-from tfbaselines.export.interface import Options
+from tfbaselines.export.interface import Interface, Options
 from tfbaselines.export.vectors import Answers, largest_difference
 
 REQUIRES = (("onnx", "onnx"), ("tf2onnx", "onnx"), ("onnxruntime", "onnx"))
@@ -39,7 +39,7 @@ def write(model: Any, out: Path, options: Options) -> None:
         # Its own set_level would silence TensorFlow's logger as well.
         logging.getLogger("tf2onnx").setLevel(logging.ERROR)
         proto, _ = tf2onnx.convert.from_function(function, served.signature, opset=OPSET)
-        _rename(proto, options)
+        rename(proto, options.interface)
         _session(proto.SerializeToString(deterministic=True))
     except Exception as error:  # The converter and the runtime raise almost anything.
         reason = " ".join(str(error).split())[:300]
@@ -47,9 +47,8 @@ def write(model: Any, out: Path, options: Options) -> None:
     (out / FILE).write_bytes(proto.SerializeToString(deterministic=True))
 
 
-def _rename(proto: Any, options: Options) -> None:
-    """Replace the names inside the graph by numbers, as they depend on what the process converted before."""
-    interface = options.interface
+def rename(proto: Any, interface: Interface) -> None:
+    """Replace the names inside the graph by numbers, and sort its constants: both differ between conversions."""
     ports = [port.name for port in (*interface.inputs, *interface.outputs)]
     shown = {value.name for value in (*proto.graph.input, *proto.graph.output)}
     if shown != set(ports):
@@ -64,6 +63,11 @@ def _rename(proto: Any, options: Options) -> None:
         for kind in (graph.initializer, graph.input, graph.output):
             for value in kind:
                 value.name = names.setdefault(value.name, f"value{len(names)}")
+        # The converter's optimizers keep the constants in sets, whose order differs from one conversion to the next.
+        order = {name: number for number, name in enumerate(names.values())}
+        constants = sorted(graph.initializer, key=lambda constant: order[constant.name])
+        del graph.initializer[:]
+        graph.initializer.extend(constants)
         graph.name = "policy"
         graph.doc_string = ""
     proto.doc_string = ""
