@@ -114,6 +114,7 @@ CHANGES_OF = {
         "num_quantiles": (7, {"critic": "tqc"}),
         "drop_quantiles": (3, {"critic": "tqc"}),
         "policy_delay": (2, {}),
+        "reset_interval": (10, {}),
     },
 }
 # Only numbers are normalized, and only actions that are numbers have a deviation and critics of other kinds.

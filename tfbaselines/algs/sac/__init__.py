@@ -63,6 +63,19 @@ class Config(PreviousAction, EpisodeReturn, PretrainingConfig, SignalsConfig, Of
     policy_delay: int | None = arg(
         None, "critic steps per step of actor and temperature; None for 3 with critic='crossq', else 1", at_least=1
     )
+    weight_decay: float = arg(
+        0.0,
+        "decay of the networks' weight matrices: each step multiplies them by 1 - lr * weight_decay; SimBa: 0.01",
+        at_least=0,
+        after="prev_action",
+    )
+    reset_interval: int | None = arg(
+        None,
+        "environment steps of each rank after which networks and optimizers begin anew, while the replay stays; never "
+        "in the last interval of a run",
+        at_least=1,
+        limit=ROWS,
+    )
 
     moved: ClassVar = {"reward_signal_num_update": "offline"}
     env_defaults: ClassVar = OffPolicyConfig.env_defaults | {
@@ -93,6 +106,7 @@ class Config(PreviousAction, EpisodeReturn, PretrainingConfig, SignalsConfig, Of
         if self.signals is not None and self.n_step != 1:
             raise bad_argument("n_step", self.n_step, "1 with reward_signals, which are discounted step by step")
         self._check_critics()
+        self._check_resets()
         if self.signals is not None and self.critics != 2:
             raise bad_argument("critics", self.critics, "2 with reward_signals: a pair for each")
         if self.offline is not None and self.signals is not None:
@@ -114,6 +128,14 @@ class Config(PreviousAction, EpisodeReturn, PretrainingConfig, SignalsConfig, Of
             self._needs("critic='plain' or 'tqc'", "critic_dropout", "critic_layer_norm")
         if self.signals is not None or self.offline is not None:
             self._needs("neither reward_signals nor offline", "critic", "critic_dropout")
+
+    def _check_resets(self) -> None:
+        if self.signals is not None or self.offline is not None:
+            self._needs("neither reward_signals nor offline", "reset_interval")
+        steps = self.epochs * self.steps_per_epoch if self.total_timesteps is None else self.total_timesteps
+        if self.reset_interval is not None and 0 < steps < 2 * self.reset_interval:
+            accepted = f"at most half of the run's {steps:.0f} steps, or the networks never begin anew"
+            raise bad_argument("reset_interval", self.reset_interval, accepted)
 
     def _needs(self, what: str, *names: str) -> None:
         for name in names:

@@ -126,7 +126,7 @@ class Temperature:
     def __init__(self, alpha: float, target_entropy: float | None = None) -> None:
         self.learned = target_entropy is not None
         self.target_entropy = target_entropy
-        self._alpha = alpha
+        self._first = self._alpha = alpha
         self.log_alpha = keras.Variable(_log(alpha), name="log_alpha")
         # A given alpha is not part of the model.
         self.variables = [self.log_alpha] if self.learned else []
@@ -140,6 +140,11 @@ class Temperature:
         if not self.learned and alpha != self._alpha:
             self._alpha = alpha
             self.log_alpha.assign(_log(alpha))
+
+    def restart(self) -> None:
+        """Go back to the initial value, if alpha is learned."""
+        if self.learned:
+            self.log_alpha.assign(_log(self._first))
 
     def loss(self, gap: tf.Tensor) -> tf.Tensor:
         """Return -log alpha (log pi + target entropy); the argument is the mean of the bracket."""

@@ -20,6 +20,7 @@ from tfbaselines.algs.sac.crossq import JointLosses, NormalizedCritic
 from tfbaselines.algs.sac.dropout import DroppedCritic, DroppedLosses
 from tfbaselines.algs.sac.loss import Choices, Losses, SampledActions, Temperature
 from tfbaselines.algs.sac.offline import ConservativeLosses
+from tfbaselines.algs.sac.plasticity import Decayed, Resets
 from tfbaselines.algs.sac.signals import ReplaySignals, SignalLosses
 from tfbaselines.algs.sac.tqc import QuantileLosses
 from tfbaselines.config.algorithm import takes
@@ -44,11 +45,14 @@ def make_update(
     comm: Any = None,
     losses: Losses | None = None,
     policy_delay: int = 1,
+    weight_decay: float = 0.0,
 ) -> Engine:
     """Make the gradient steps of an actor and its critics; losses=None is the plain losses of loss.py."""
     losses = losses or Losses(policy, averaged.policy, temperature)
-    actor = Phase("actor", losses.actor_loss, policy.acting_variables, losses.rule(), every=policy_delay)
-    critic = Phase("critic", losses.critic_loss, policy.critic_variables + losses.variables, losses.critic_rule)
+    rules = losses.rule(), losses.critic_rule
+    actor_rule, critic_rule = [Decayed(rule, weight_decay) for rule in rules] if weight_decay else rules
+    actor = Phase("actor", losses.actor_loss, policy.acting_variables, actor_rule, every=policy_delay)
+    critic = Phase("critic", losses.critic_loss, policy.critic_variables + losses.variables, critic_rule)
     phases = [actor, critic] if policy_delay == 1 else [critic, actor]
     if temperature.learned:
         loss = losses.temperature_loss
@@ -65,14 +69,17 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
     """Train a policy with SAC; discrete actions are limited to those that an 'action_mask' in the infos allows."""
     config = Config.of(kwargs)
     with OffPolicyRun(ALGORITHM, env, config, Course.of(config, env.num_envs)) as run:
-        policy, averaged = with_targets(lambda: make_policy(network, run.env, config, run.comm), config.polyak)
+        make = partial(make_policy, network, run.env, config, run.comm)
+        policy, averaged = with_targets(make, config.polyak)
         rewards = EnvironmentRewards(run) if config.signals is None else ReplaySignals(run, policy, run.env)
         losses = make_losses(policy, averaged.policy, config, rewards)
         temperature = losses.temperature
-        update = make_update(policy, averaged, temperature, config.batch_size, run.comm, losses, config.policy_delay)
+        how = {"policy_delay": config.policy_delay, "weight_decay": config.weight_decay}
+        update = make_update(policy, averaged, temperature, config.batch_size, run.comm, losses, **how)
         cloning = cloning_beside(run, policy)
         saved = {"replay": run.make_replay(policy), "parts": [*cloning.parts, *rewards.learned]}
         model = OffPolicyModel(policy, averaged, update, temperature.variables + losses.variables, **saved)
+        resets = Resets(run, config.reset_interval, make, model, temperature)
 
         def explore(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
             noise = policy.head.draw_noise(run.rng, (len(episode_start),))
@@ -84,6 +91,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         columns += [*losses.columns, *rewards.columns]
         row = partial(epoch_row, run, (*(f"Q{i}Vals" for i in critics), "LogPi"), columns)
         for gradient_steps in run.cycles(model, explore, row, on_cycle=rewards.collected):
+            resets.take()
             temperature.follow(run.config.first_alpha)
             rewards.learn(gradient_steps)
             for block in run.blocks(gradient_steps, rewards.draw):
