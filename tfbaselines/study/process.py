@@ -31,7 +31,7 @@ def start(command: list[str], output: BinaryIO | None, environment: Mapping[str,
     Args:
         command: the command.
         output: file of its output; None for this process's own output and errors.
-        environment: its environment variables.
+        environment: environment variables of the process.
     """
     return subprocess.Popen(
         command,
