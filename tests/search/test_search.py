@@ -32,7 +32,7 @@ def carried_out(directory, trials=16, **budget):
     """A search with runs in no time; its lines, and its result."""
     own = settings.make("ppo2", "CartPole-v1", WORDS, SPACE, **{"num_timesteps": 1000.0, "evaluations": 10} | budget)
     lines = []
-    plan = Plan(trials=trials, jobs=3, judge_seeds=0)
+    plan = Plan(trials=trials, jobs=3, finalists=1, judge_seeds=0)
     return own, lines, carry_out(directory, own, plan, lines.append, fake_runs.command())
 
 
@@ -72,6 +72,28 @@ def test_a_search_finds_the_best_rate_and_says_what_mattered(tmp_path):
     carried_out(tmp_path / "s", trials=18, seeds=3)
     assert len(Board(tmp_path / "s", own).trials()) == 18
     assert {path.read_text() for path in tmp_path.glob("s/trials/*/ends")} == {"end\n"}
+
+
+def test_new_seeds_choose_among_the_best_trials(tmp_path):
+    """Luck made the third and the last one the best; one of the others fails on its new seed."""
+    own = settings.make("ppo2", "CartPole-v1", WORDS, SPACE, num_timesteps=1000.0, evaluations=5, seeds=1)
+    settings.keep(tmp_path, own)
+    board = Board(tmp_path, own)
+    for lr, score in (("1e-3", 99.0), ("1e-2", 40.0), ("3e-3", 120.0), ("0.6", 98.0), ("1e-4", 110.0)):
+        number = board.ask(first=False)
+        board.note(number, "words", {"lr": lr})
+        board.finish(number, [score])
+    lines, plan = [], Plan(trials=5, finalists=4, judge_seeds=0)
+    for _ in range(2):
+        found = carry_out(tmp_path, own, plan, lines.append, fake_runs.command())
+    # A run has 100 (1 - |log10(lr) + 3|), less a tenth for the evaluation before the last, and 15 for seed 1.
+    assert found.arguments == {"lr": "1e-3"} and found.score == pytest.approx((99.0 + 115.0) / 2)
+    assert lines[1:3] == ["finals: trials 2, 4, 0, 3 on 1 more seeds each", lines[2]]
+    assert lines[2].startswith("finals: trial 0 has 107, trial 2 has 93.6") and "trial 3" not in lines[2]
+    assert sorted(path.name for path in (tmp_path / "finals/trials").iterdir()) == [f"0000{i}-s1" for i in (0, 2, 3, 4)]
+    assert {path.read_text() for path in tmp_path.glob("finals/trials/*/ends")} == {"end\n"}
+    assert "# trial 0: mean return 107 over 2 seeds of the search" in (tmp_path / "best.yaml").read_text()
+    assert "| 0 | 107 | 99 | 115 |" in (tmp_path / "report.md").read_text()
 
 
 def test_a_run_is_pruned_and_a_number_that_is_not_finite_ends_a_trial(tmp_path):
@@ -220,7 +242,8 @@ def test_the_command_as_it_is_typed(tmp_path):
     words += ["--num_timesteps=400", "--evaluations=2", "--evaluate_episodes=2", "--judge_episodes=2"]
     status, out, err = commands.run("tfbaselines.search", *words, cwd=tmp_path)
     assert status == 0, err
-    assert "2/2 done\njudging trial" in out and "arguments: logs/search/qlearning-FrozenLake-v1/best.yaml" in out
+    assert re.search(r"2/2 done\nfinals: .+\nfinals: .+\njudging trial", out)
+    assert "arguments: logs/search/qlearning-FrozenLake-v1/best.yaml" in out
     text = (tmp_path / "logs/search/qlearning-FrozenLake-v1/best.yaml").read_text()
     assert "# on 1 unseen seeds: " in text and "# defaults on the same seeds: " in text
     report = (tmp_path / "logs/search/qlearning-FrozenLake-v1/report.md").read_text()

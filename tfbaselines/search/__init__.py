@@ -3,11 +3,13 @@
     DIR/search.json       what is searched, and the budget of a run
     DIR/journal.log       Optuna's journal of the trials
     DIR/cells, trials     one cell of a study for each seed of a trial (tfbaselines/study), and the log directories
+    DIR/finals            the study that gives the best trials more seeds
     DIR/judge             the study that judges the best arguments and the defaults
     DIR/best.yaml         the best arguments, for --config; DIR/report.md what mattered
 
 `space.py` reads the ranges of arguments, `settings.py` keeps what a search is about, `board.py` owns the journal,
-`race.py` has the test between trials, `trials.py` takes each trial's next step, `judge.py` and `report.py` end it.
+`race.py` has the test between trials, `trials.py` takes each trial's next step; `finals.py`, `judge.py` and `report.py`
+end it.
 """
 
 from typing import Any

@@ -21,7 +21,12 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=3, help="seeds of a trial (default %(default)s)")
     parser.add_argument("--space", metavar="FILE", help="YAML file of ranges; default: the algorithm's own")
     parser.add_argument("--log_path", metavar="DIR", help="directory of the search; default: logs/search/ALG-ENV")
-    parser.add_argument("--timeout", type=float, metavar="MINUTES", help="minutes for the trials; judging follows")
+    parser.add_argument(
+        "--timeout", type=float, metavar="MINUTES", help="minutes for the trials; finals and judgement follow"
+    )
+    parser.add_argument(
+        "--finalists", type=int, default=4, help="best trials that get more seeds; 1 for none (default %(default)s)"
+    )
     parser.add_argument(
         "--judge_seeds", type=int, default=5, help="unseen seeds that judge; 0 for none (default %(default)s)"
     )

@@ -171,8 +171,11 @@ class Board:
 
     def best(self) -> Any | None:
         """Return the best finished trial; None before the first."""
-        finished = self.trials("COMPLETE")
-        return max(finished, key=lambda trial: (trial.value, -trial.number), default=None)
+        return next(iter(self.best_trials(1)), None)
+
+    def best_trials(self, count: int) -> list[Any]:
+        """Return so many of the best finished trials, the best first."""
+        return sorted(self.trials("COMPLETE"), key=lambda trial: (-trial.value, trial.number))[:count]
 
     def importances(self) -> dict[str, float]:
         """Compute the importance of each sampled number (PED-ANOVA) from all trials with a score.

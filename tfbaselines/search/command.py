@@ -11,7 +11,8 @@ import yaml
 from tfbaselines.errors import UsageError, bad_argument, check_at_least
 from tfbaselines.files import write_whole
 from tfbaselines.search import settings as settings_of
-from tfbaselines.search.board import WORDS, Board, load_optuna
+from tfbaselines.search.board import SCORES, Board, load_optuna
+from tfbaselines.search.finals import Finalist, finals
 from tfbaselines.search.judge import Judged, in_words, judge, verdict
 from tfbaselines.search.report import write_report
 from tfbaselines.search.settings import Settings
@@ -29,8 +30,8 @@ class Found(NamedTuple):
 
     Attributes:
         directory: the search's directory, with best.yaml and report.md.
-        arguments: the best arguments by name, as they would be typed; empty if a signal stopped the trials.
-        score: score of the best trial; None if a signal stopped the trials.
+        arguments: the best arguments by name, as they would be typed; empty without a score.
+        score: score of the best trial; None if a signal stopped the search before it was chosen.
         judged: scores on unseen seeds; None without a judgement.
         status: 0, or 128 + the number of the signal that stopped the search.
     """
@@ -48,12 +49,14 @@ class Plan(NamedTuple):
     trials: int = 50
     jobs: int = 1
     timeout: float | None = None
+    finalists: int = 4
     judge_seeds: int = 5
     judge_episodes: int = 100
 
     def check(self) -> None:
         """Raise a UsageError for numbers out of bounds."""
-        check_at_least(1, trials=self.trials, jobs=self.jobs, judge_episodes=self.judge_episodes)
+        check_at_least(1, trials=self.trials, jobs=self.jobs, finalists=self.finalists)
+        check_at_least(1, judge_episodes=self.judge_episodes)
         check_at_least(0, judge_seeds=self.judge_seeds)
         if self.timeout is not None and not self.timeout > 0:
             raise bad_argument("timeout", self.timeout, "minutes above 0")
@@ -75,6 +78,7 @@ def search(
     space: str | Path | Mapping[str, Any] | None = None,
     log_path: str | Path | None = None,
     timeout: float | None = None,
+    finalists: int = 4,
     judge_seeds: int = 5,
     judge_episodes: int = 100,
     seed: int = 0,
@@ -95,7 +99,9 @@ def search(
         seeds: seeds of a trial.
         space: YAML file or content of the search space; None for the algorithm's own.
         log_path: directory of the search; None for logs/search/ALG-ENV.
-        timeout: minutes after which no trial goes on; the judgement follows. None for no limit.
+        timeout: minutes after which no trial goes on; finals and judgement follow. None for no limit.
+        finalists: number of the best trials that are trained on as many seeds again before one is chosen; 1 for no
+            finals.
         judge_seeds: seeds of the judgement; 0 for no judgement.
         judge_episodes: episodes of the judgement for each seed.
         seed: first seed of the trials, and seed of the sampler.
@@ -105,7 +111,7 @@ def search(
     """
     budget = {"num_timesteps": float(num_timesteps), "seeds": seeds, "seed": seed}
     budget |= {"evaluations": evaluations, "evaluate_episodes": evaluate_episodes}
-    plan = Plan(trials, jobs, timeout, judge_seeds, judge_episodes)
+    plan = Plan(trials, jobs, timeout, finalists, judge_seeds, judge_episodes)
     plan.check()
     load_optuna()
     settings = settings_of.make(alg, env, arguments, space, **budget)
@@ -114,7 +120,7 @@ def search(
 
 
 def carry_out(directory: Path, settings: Settings, plan: Plan, say: Say, command: Command = run_command) -> Found:
-    """Run the trials that are not done, then the judgement, and write the report.
+    """Run the trials that are not done, then the finals and the judgement, and write the report.
 
     Args:
         directory: the search's directory; UsageError if it has another search.
@@ -148,16 +154,16 @@ class _Writing(Trials):
         super().fill(idle)
         best = self.board.best()
         if best is not None and best.number != self._written:
-            write_best(self.study.directory, self.board.settings, best)
+            write_best(self.study.directory, self.board.settings, Finalist(best, best.user_attrs[SCORES]))
             self._written = best.number
 
     _written: int | None = None
 
 
-def write_best(directory: Path, settings: Settings, best: Any, judged: Judged | None = None) -> None:
+def write_best(directory: Path, settings: Settings, best: Finalist, judged: Judged | None = None) -> None:
     """Write the best arguments as a file that --config reads."""
-    words = {**settings.words, "num_timesteps": f"{settings.num_timesteps:.0f}", **best.user_attrs[WORDS]}
-    lines = [f"# trial {best.number}: mean return {best.value:.6g} over {settings.seeds} seeds of the search"]
+    words = {**settings.words, "num_timesteps": f"{settings.num_timesteps:.0f}", **best.words}
+    lines = [f"# trial {best.number}: mean return {best.score:.6g} over {len(best.scores)} seeds of the search"]
     if judged is None:
         lines += ["# not judged on unseen seeds"]
     else:
@@ -176,18 +182,31 @@ def _plain(word: str) -> Any:
 
 
 def _judged(directory: Path, board: Board, plan: Plan, say: Say, command: Command) -> Found:
-    best = board.best()
-    if best is None:
+    if board.best() is None:
         raise UsageError("no trial is finished: the same command continues the search, with a longer --timeout if any")
-    found, judged = best.user_attrs[WORDS], None
+    finalists = _finalists(board, plan, say, command)
+    if isinstance(finalists, int):
+        say(f"stopped: the same command continues the finals in '{directory}'")
+        return Found(directory, {}, None, None, finalists)
+    best, judged = finalists[0], None
     if plan.judge_seeds:
         say(f"judging trial {best.number} and the defaults on {plan.judge_seeds} unseen seeds")
         judged = judge(board, best, plan.judge_seeds, plan.judge_episodes, plan.jobs, command)
         if isinstance(judged, int):
             say(f"stopped: the same command continues the judgement in '{directory}'")
-            return Found(directory, found, best.value, None, judged)
+            return Found(directory, best.words, best.score, None, judged)
         say(f"best: {in_words(judged.best)}; defaults: {in_words(judged.defaults)}. {verdict(judged)}")
     write_best(directory, board.settings, best, judged)
-    write_report(board, judged)
+    write_report(board, finalists, judged)
     say(f"arguments: {directory / BEST}\nreport:    {directory / 'report.md'}")
-    return Found(directory, found, best.value, judged)
+    return Found(directory, best.words, best.score, judged)
+
+
+def _finalists(board: Board, plan: Plan, say: Say, command: Command) -> list[Finalist] | int:
+    numbers = [str(trial.number) for trial in board.best_trials(plan.finalists)]
+    if len(numbers) > 1:
+        say(f"finals: trials {', '.join(numbers)} on {board.settings.seeds} more seeds each")
+    found = finals(board, plan.finalists, plan.jobs, command)
+    if len(numbers) > 1 and not isinstance(found, int):
+        say(f"finals: {', '.join(f'trial {one.number} has {one.score:.4g}' for one in found)}")
+    return found

@@ -1,6 +1,5 @@
 """The judgement: the best arguments and the defaults, trained anew on seeds that the search has not seen."""
 
-import contextlib
 import json
 import math
 import os
@@ -10,17 +9,19 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tfbaselines.errors import UsageError
 from tfbaselines.files import read_document, write_whole
-from tfbaselines.search.board import WORDS, Board, alone_in
+from tfbaselines.search.board import Board, alone_in
+from tfbaselines.search.finals import Finalist
 from tfbaselines.search.race import tail
 from tfbaselines.search.settings import JUDGES_APART
+from tfbaselines.search.trials import trained
 from tfbaselines.study.cells import Cell
 from tfbaselines.study.process import last_error, shared_cores
 from tfbaselines.study.store import FAILED, OUTPUT, Study
-from tfbaselines.study.worker import Command, work
+from tfbaselines.study.worker import Command
 
 JUDGE = "judge"
 DEFAULTS = "defaults"
@@ -48,7 +49,7 @@ class Judged(NamedTuple):
     problem: str = ""
 
 
-def judge(board: Board, best: Any, seeds: int, episodes: int, jobs: int, command: Command) -> Judged | int:
+def judge(board: Board, best: Finalist, seeds: int, episodes: int, jobs: int, command: Command) -> Judged | int:
     """Train and evaluate the best arguments and the defaults; return the scores, or the status of a stop signal.
 
     Args:
@@ -61,16 +62,11 @@ def judge(board: Board, best: Any, seeds: int, episodes: int, jobs: int, command
     """
     settings = board.settings
     chosen = [settings.seed + JUDGES_APART + index for index in range(seeds)]
-    groups = {f"{best.number:05d}": best.user_attrs[WORDS], DEFAULTS: {}}
+    groups = {f"{best.number:05d}": best.words, DEFAULTS: {}}
     cells = {group: [_cell(group, seed, settings.run(own, seed)) for seed in chosen] for group, own in groups.items()}
-    with board.alone():
-        with contextlib.suppress(UsageError):
-            Study.create(board.directory / JUDGE)
-        study = Study(board.directory / JUDGE)
-        for own in cells.values():
-            study.add(own)
-    if status := work(study, jobs, command, say=lambda line: None):
-        return status
+    study = trained(board, JUDGE, [cell for own in cells.values() for cell in own], jobs, command)
+    if isinstance(study, int):
+        return study
     problems = {group: _problem(study, own) for group, own in cells.items()}
     if problem := problems[f"{best.number:05d}"]:
         raise UsageError(f"the best arguments cannot be judged: {problem}")

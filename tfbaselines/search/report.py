@@ -6,6 +6,7 @@ from typing import Any
 
 from tfbaselines.files import write_whole
 from tfbaselines.search.board import REASON, SCORES, WORDS, Board, value_of
+from tfbaselines.search.finals import Finalist
 from tfbaselines.search.judge import Judged, in_words, verdict
 from tfbaselines.search.plots import draw_all
 from tfbaselines.search.race import LEVEL
@@ -24,18 +25,20 @@ MOST_TRIALS = 10
 STATES = {"COMPLETE": "all seeds", "PRUNED": "ended early", "FAIL": "failed"}
 
 
-def write_report(board: Board, judged: Judged | None) -> None:
+def write_report(board: Board, finalists: list[Finalist], judged: Judged | None) -> None:
     """Write DIR/report.md and the pictures that it shows."""
     directory, settings = board.directory, board.settings
     trials = board.trials("COMPLETE", "PRUNED")
     importances = board.importances()
     pictures = draw_all(directory, settings, trials, importances)
-    best = board.best()
+    best = finalists[0]
     words = settings.words
     parts = [f"# Search: {words['alg']} on {words['env']}", _summary(board, settings)]
     parts += ["## Judgement on unseen seeds", _judgement(settings, judged)]
-    changed = [(name, f"`{word}`") for name, word in best.user_attrs[WORDS].items()]
+    changed = [(name, f"`{word}`") for name, word in best.words.items()]
     parts += ["## Best arguments", f"Trial {best.number}, in `best.yaml` for `--config`.", _table(("", ""), changed)]
+    if len(finalists) > 1:
+        parts += ["## Finals", _finals(settings, finalists)]
     parts += ["## Best trials", _best_trials(trials)]
     parts += [f"## {TITLES[name]}\n\n{_note(name, importances)}![{TITLES[name]}]({name})" for name in pictures]
     write_whole(directory / REPORT, "\n\n".join(parts) + "\n")
@@ -74,6 +77,19 @@ def _judgement(settings: Settings, judged: Judged | None) -> str:
         f"had, and then played {judged.episodes} episodes without sampling.\n\n"
         + _table(("seed", "best arguments", "defaults"), rows)
     )
+
+
+def _finals(settings: Settings, finalists: list[Finalist]) -> str:
+    head = (
+        f"The best trials were trained on {settings.seeds} more seeds each, since luck with its seeds helps to make a "
+        "trial the best. The score is the mean of all seeds."
+    )
+    rows = []
+    for one in finalists:
+        scores = [f"{score:.4g}" for score in one.scores]
+        parts = scores[: settings.seeds], scores[settings.seeds :]
+        rows.append((one.number, f"{one.score:.4g}", *map(", ".join, parts)))
+    return f"{head}\n\n{_table(('trial', 'score', 'seeds of the search', 'more seeds'), rows)}"
 
 
 def _best_trials(trials: list[Any]) -> str:

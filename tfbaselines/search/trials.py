@@ -4,6 +4,7 @@ Nothing is kept in memory alone. A step of a trial (its next seed, or its end) f
 states of its cells, and one process at a time takes it; a killed worker is replaced by any other one.
 """
 
+import contextlib
 import math
 import os
 import shutil
@@ -22,7 +23,7 @@ from tfbaselines.search.settings import LAST
 from tfbaselines.study.cells import Cell
 from tfbaselines.study.process import last_error
 from tfbaselines.study.store import DONE, FAILED, OPEN, OUTPUT, Study
-from tfbaselines.study.worker import Guide
+from tfbaselines.study.worker import Command, Guide, work
 
 TRIALS = "trials"
 # Column of --evaluate_every; training/callbacks.py, which names it, loads TensorFlow.
@@ -221,10 +222,7 @@ class Trials(Guide):
         return Progress(ended, len(self.board.trials("RUNNING")), best and (best.number, best.value), failures)
 
     def _tell(self, number: int, what: str) -> None:
-        for index in range(self.settings.seeds):
-            # The replays of off-policy algorithms would fill the disk.
-            run = self.study.place(cell_of(number, self.settings.seed + index, {}))
-            shutil.rmtree(run / "replay", ignore_errors=True)
+        _drop_replays(self.study, [cell_of(number, self.settings.seed + k, {}) for k in range(self.settings.seeds)])
         self._say_all(f"trial {number}: {what}; ")
 
     def _say_all(self, what: str) -> None:
@@ -276,6 +274,25 @@ class Trials(Guide):
         if status == NOT_FINITE:
             self.board.note(int(cell.group), REASON, DIVERGED)
         return status == NOT_FINITE
+
+
+def trained(board: Board, name: str, cells: list[Cell], jobs: int, command: Command) -> Study | int:
+    """Run cells that follow the trials; return their study, in a directory of this name, or a stop signal's status."""
+    with board.alone():
+        with contextlib.suppress(UsageError):
+            Study.create(board.directory / name)
+        study = Study(board.directory / name)
+        study.add(cells)
+    if status := work(study, jobs, command, say=lambda line: None):
+        return status
+    _drop_replays(study, cells)
+    return study
+
+
+def _drop_replays(study: Study, cells: list[Cell]) -> None:
+    """Remove the replays of off-policy runs, which would fill the disk."""
+    for cell in cells:
+        shutil.rmtree(study.place(cell) / "replay", ignore_errors=True)
 
 
 def in_time(seconds: float) -> str:
