@@ -9,7 +9,8 @@ from gymnasium import spaces
 
 from tfbaselines.algs import get
 from tfbaselines.envs.probing import ENVIRONMENTS, ProbeActionEnv, ProbeLaterRewardEnv
-from tfbaselines.probes import answers, comparison, configuration, learner, policy, trial
+from tfbaselines.errors import UsageError
+from tfbaselines.probes import answers, comparison, configuration, learner, policy, series, trial
 from tfbaselines.probes.settings import cause_of, differences
 from tfbaselines.training.build import saved_model
 
@@ -174,3 +175,11 @@ def test_culprits_of_trials_without_exploration_are_doubted():
     sign = configuration.Sign("culprit", "lr=1", 0.97, ("rate_large",))
     assert configuration.doubted(sign).certainty == configuration.LUCK
     assert configuration.doubted(sign._replace(causes=("no_exploration",))).certainty == 0.97
+
+
+def test_a_population_that_no_trial_finishes_is_no_sign(monkeypatch):
+    watch = trial.Watch
+    monkeypatch.setattr(trial, "Watch", lambda record, seconds: watch(record, 0.3))
+    patient = SimpleNamespace(algorithm=get("es"), config=run_of("es", {"num_agents": 10_000} | SMALL))
+    with pytest.raises(UsageError, match="its population takes more episodes than the trial has"):
+        list(series.learning(patient, np.inf))
