@@ -24,11 +24,6 @@ hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 
 
-def pytest_xdist_auto_num_workers(config):
-    """One worker more than there are cores: a sixth of the tests' time is spent waiting for processes and clocks."""
-    return (os.cpu_count() or 1) + 1
-
-
 def pytest_collection_modifyitems(items):
     """The slowest begin first, so that no worker is left alone with one of them at the end."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
