@@ -1,7 +1,7 @@
 """Steps a second of each worker: `python data/benchmarks/environment_speed.py [ENV ...]` prints a table for each.
 
 Random actions, monitors included, without normalization. All workers of one row take turns, in ROUNDS rounds of SECONDS
-each; a number is the median. A whole process measures, so nothing else should run meanwhile.
+each; a number is the median. Nothing else should run meanwhile.
 """
 
 import statistics
@@ -37,7 +37,7 @@ def steps_per_second(env, actions, count):
 
 
 def row(env_id, count):
-    """Return the median speed of each worker with so many environments."""
+    """Return the median speed of each worker with `count` environments."""
     envs = {worker: make(env_id, worker, count) for worker in (*WORKERS, ASYNC)}
     space = envs["native"].action_space
     rng = np.random.default_rng(0)

@@ -342,6 +342,11 @@ class OffPolicyConfig(SpinupConfig, SpinupReplayConfig):
         if self.replay == "hindsight" and self.n_step != 1:
             raise bad_argument("n_step", self.n_step, "1 with replay='hindsight', which changes rewards step by step")
 
+    @property
+    def run_steps(self) -> int:
+        """Environment steps of each rank in the run."""
+        return int(self.epochs * self.steps_per_epoch if self.total_timesteps is None else self.total_timesteps)
+
     def check_offline(self, *names: str) -> None:
         """Refuse arguments that only count offline when they are given without it; None means not given."""
         for name in names:

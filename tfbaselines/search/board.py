@@ -174,7 +174,7 @@ class Board:
         return next(iter(self.best_trials(1)), None)
 
     def best_trials(self, count: int) -> list[Any]:
-        """Return so many of the best finished trials, the best first."""
+        """Return the `count` best finished trials, the best first."""
         return sorted(self.trials("COMPLETE"), key=lambda trial: (-trial.value, trial.number))[:count]
 
     def importances(self) -> dict[str, float]:

@@ -55,8 +55,8 @@ class Plan(NamedTuple):
 
     def check(self) -> None:
         """Raise a UsageError for numbers out of bounds."""
-        check_at_least(1, trials=self.trials, jobs=self.jobs, finalists=self.finalists)
-        check_at_least(1, judge_episodes=self.judge_episodes)
+        check_at_least(1, trials=self.trials, jobs=self.jobs)
+        check_at_least(1, finalists=self.finalists, judge_episodes=self.judge_episodes)
         check_at_least(0, judge_seeds=self.judge_seeds)
         if self.timeout is not None and not self.timeout > 0:
             raise bad_argument("timeout", self.timeout, "minutes above 0")
@@ -182,9 +182,10 @@ def _plain(word: str) -> Any:
 
 
 def _judged(directory: Path, board: Board, plan: Plan, say: Say, command: Command) -> Found:
-    if board.best() is None:
+    trials = board.best_trials(plan.finalists)
+    if not trials:
         raise UsageError("no trial is finished: the same command continues the search, with a longer --timeout if any")
-    finalists = _finalists(board, plan, say, command)
+    finalists = _finalists(board, trials, plan.jobs, say, command)
     if isinstance(finalists, int):
         say(f"stopped: the same command continues the finals in '{directory}'")
         return Found(directory, {}, None, None, finalists)
@@ -202,11 +203,11 @@ def _judged(directory: Path, board: Board, plan: Plan, say: Say, command: Comman
     return Found(directory, best.words, best.score, judged)
 
 
-def _finalists(board: Board, plan: Plan, say: Say, command: Command) -> list[Finalist] | int:
-    numbers = [str(trial.number) for trial in board.best_trials(plan.finalists)]
-    if len(numbers) > 1:
-        say(f"finals: trials {', '.join(numbers)} on {board.settings.seeds} more seeds each")
-    found = finals(board, plan.finalists, plan.jobs, command)
-    if len(numbers) > 1 and not isinstance(found, int):
+def _finalists(board: Board, trials: list[Any], jobs: int, say: Say, command: Command) -> list[Finalist] | int:
+    if len(trials) > 1:
+        numbers = ", ".join(str(trial.number) for trial in trials)
+        say(f"finals: trials {numbers} on {board.settings.seeds} more seeds each")
+    found = finals(board, trials, jobs, command)
+    if len(trials) > 1 and not isinstance(found, int):
         say(f"finals: {', '.join(f'trial {one.number} has {one.score:.4g}' for one in found)}")
     return found

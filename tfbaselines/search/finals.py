@@ -41,18 +41,18 @@ class Finalist(NamedTuple):
         return fmean(self.scores)
 
 
-def finals(board: Board, count: int, jobs: int, command: Command) -> list[Finalist] | int:
-    """Train the best trials on new seeds; return them, the best first, or the status of a stop signal.
+def finals(board: Board, trials: list[Any], jobs: int, command: Command) -> list[Finalist] | int:
+    """Train the best trials on new seeds; return the finalists, the best first, or the status of a stop signal.
 
     A trial with a run that fails is no finalist.
 
     Args:
         board: the search's trials.
-        count: number of finalists; with 1 the best trial needs no new seeds.
+        trials: the best trials, the best first; one alone needs no new seeds.
         jobs: runs at once.
         command: returns the command of a run.
     """
-    finalists = [Finalist(trial, list(trial.user_attrs[SCORES])) for trial in board.best_trials(count)]
+    finalists = [Finalist(trial, list(trial.user_attrs[SCORES])) for trial in trials]
     if len(finalists) < 2:
         return finalists
     settings = board.settings

@@ -67,9 +67,8 @@ class Course:
     def of(cls, config: OffPolicyConfig, num_envs: int) -> "Course":
         """Return the course that Spinning Up's arguments declare."""
         collected = max(1, round(config.update_every / num_envs))
-        steps = config.epochs * config.steps_per_epoch if config.total_timesteps is None else config.total_timesteps
         return cls(
-            steps=int(steps),
+            steps=config.run_steps,
             collected=collected,
             gradient_steps=collected * num_envs if config.num_update is None else config.num_update,
             cycles_per_epoch=max(1, round(config.steps_per_epoch / (collected * num_envs))),

@@ -132,9 +132,8 @@ class Config(PreviousAction, EpisodeReturn, PretrainingConfig, SignalsConfig, Of
     def _check_resets(self) -> None:
         if self.signals is not None or self.offline is not None:
             self._needs("neither reward_signals nor offline", "reset_interval")
-        steps = self.epochs * self.steps_per_epoch if self.total_timesteps is None else self.total_timesteps
-        if self.reset_interval is not None and 0 < steps < 2 * self.reset_interval:
-            accepted = f"at most half of the run's {steps:.0f} steps, or the networks never begin anew"
+        if self.reset_interval is not None and 0 < self.run_steps < 2 * self.reset_interval:
+            accepted = f"at most half of the run's {self.run_steps} steps, or the networks never begin anew"
             raise bad_argument("reset_interval", self.reset_interval, accepted)
 
     def _needs(self, what: str, *names: str) -> None:

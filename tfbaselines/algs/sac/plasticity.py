@@ -5,7 +5,7 @@ Weight decay apart from the gradients (Loshchilov and Hutter 2019, arXiv:1711.05
     W <- (1 - lr * weight_decay) W
 
 Resets (Nikishin et al. 2022, arXiv:2205.07802): the networks, their targets, the optimizers and the temperature begin
-anew after so many environment steps, and learn again from the replay, which stays.
+anew every `reset_interval` environment steps, and learn again from the replay, which stays.
 """
 
 import random
