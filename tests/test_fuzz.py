@@ -191,6 +191,7 @@ FLAGS = (
     *(
         "step_timeout",
         "restart_workers",
+        "in_series",
         "env_threads",
         "stop_at",
         "evaluate_every",

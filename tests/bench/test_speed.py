@@ -184,7 +184,9 @@ def test_the_peers_own_numbers_are_ours():
         config = importlib.import_module(f"tfbaselines.algs.{case['alg']}").Config.of(case["learn"])
         for ours, theirs in same.items():
             if theirs in case["peer_learn"] and hasattr(config, ours):
-                assert getattr(config, ours) == case["peer_learn"][theirs], (ours, theirs)
+                # These count the steps of all environments.
+                envs = case["num_env"] if ours in ("steps_per_epoch", "timesteps_per_batch") else 1
+                assert getattr(config, ours) == case["peer_learn"][theirs] * envs, (ours, theirs)
 
 
 def test_an_original_that_is_gone_is_compared_by_the_yardstick():

@@ -151,14 +151,15 @@ assert not os.listdir("."), os.listdir(".")
     assert "Gymnasium-Robotics" not in done.stderr + done.stdout
 
 
-def test_times_and_replacements_are_for_workers_in_processes():
+def test_some_arguments_are_for_workers_in_processes_alone():
     for worker in (None, "dummy"):
-        for care in ({"step_timeout": 5.0}, {"restart_workers": 1}):
+        for care in ({"step_timeout": 5.0}, {"restart_workers": 1}, {"in_series": 2}):
             with pytest.raises(ValueError, match=f"^{next(iter(care))}=.* needs --worker=subproc or --worker=shmem"):
                 make_vec_env("CartPole-v1", "classic_control", 1, 0, worker=worker, **care)
-    config = {"env": "CartPole-v1", "worker": "subproc", "step_timeout": 60.0, "restart_workers": 1}
+    config = {"env": "CartPole-v1", "worker": "subproc", "num_env": 4}
+    config |= {"step_timeout": 60.0, "restart_workers": 1, "in_series": 2}
     env = build_env(config)
-    assert env._workers._timeout == 60.0 and env._workers._replacements == 1
+    assert env._workers._timeout == 60.0 and env._workers._replacements == 1 and len(env._workers) == 2
     env.close()
     # Tests and playing take the environments into this process.
     build_env(config | {"worker": None}).close()

@@ -132,6 +132,7 @@ class Flags(Declared):
         at_least=1,
         limit=10**3,
     )
+    in_series: int = arg(1, "environments in each process, with --worker=subproc or shmem", at_least=1)
     step_timeout: float | None = arg(None, "seconds for an environment's step, with --worker=subproc or shmem", above=0)
     restart_workers: int = arg(
         0, "crashed or hung workers to replace at most, with their episodes truncated", at_least=0
@@ -142,7 +143,7 @@ class Flags(Declared):
             path = getattr(self, name)
             if path is not None and not path.strip():
                 raise bad_argument(name, path, "a path, not an empty text")
-        check_worker(self.worker, self.step_timeout, self.restart_workers, self.env_threads)
+        check_worker(self.worker, self.step_timeout, self.restart_workers, self.env_threads, self.in_series)
         if self.env_parameters is not None:
             # The content stays with the run, not the files' names.
             self.env_parameters = read_parameters(self.env_parameters).as_text()

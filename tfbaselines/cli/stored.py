@@ -52,7 +52,7 @@ REQUIRED = ("alg", "network", "env", "learn", "given")
 
 ENV_NAMES = (
     *("env", "env_type", "num_env", "seed", "reward_scale", "gamestate", "worker", "env_threads"),
-    *("step_timeout", "restart_workers", "env_kwargs", "wrapper", "monitor_keys", "env_parameters"),
+    *("in_series", "step_timeout", "restart_workers", "env_kwargs", "wrapper", "monitor_keys", "env_parameters"),
 )
 
 PACKAGES = ("tensorflow", "tensorflow-probability", "keras", "gymnasium", "numpy", "mpi4py", "ale-py", "mujoco")

@@ -31,7 +31,7 @@ NetworkSpec = str | Callable[..., Any]
 # Arguments of the command line and of `make_vec_env` that `learn` does not have.
 OF_ENVIRONMENTS = (
     *("num_env", "env_type", "env_kwargs", "reward_scale", "worker", "env_threads", "step_timeout", "restart_workers"),
-    "wrapper",
+    *("wrapper", "in_series"),
 )
 
 DEFAULT_TIMESTEPS = 1e6

@@ -177,6 +177,7 @@ def make_vec_env(
     monitor_keys: str | Sequence[str] | None = None,
     env_parameters: Any = None,
     env_threads: int | None = None,
+    in_series: int = 1,
 ) -> VecEnv:
     """Make several environments that are stepped together.
 
@@ -203,9 +204,10 @@ def make_vec_env(
         monitor_keys: entries of the info at an episode's end for the monitor file and the info's 'episode' entry.
         env_parameters: samplers and curricula; see parameters.read_parameters.
         env_threads: threads that step native MuJoCo environments; None for this rank's cores.
+        in_series: environments in each process of 'subproc' or 'shmem'; must divide num_env.
     """
     check_at_least(1, num_env=num_env)
-    check_worker(worker, step_timeout, restart_workers, env_threads)
+    check_worker(worker, step_timeout, restart_workers, env_threads, in_series)
     if any(isinstance(value, str) and ":" in value for value in (env_kwargs or {}).values()):
         # Such as env_id='module:Robot-v0' of GymV26Environment-v0: Gymnasium imports the module.
         find_in_working_directory()
@@ -234,7 +236,8 @@ def make_vec_env(
     game = several.native_game() if worker in (None, NATIVE) and not env_threads else None
     if game is not None:
         return several.of_native_atari(game)
-    return several.stepped(worker, env_threads, step_timeout=step_timeout, restart_workers=restart_workers)
+    own = {"in_series": in_series, "step_timeout": step_timeout, "restart_workers": restart_workers}
+    return several.stepped(worker, env_threads, **own)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -286,7 +289,7 @@ class _Several:
         own = self.options["wrapper_kwargs"] or {}
         return NativeAtariVecEnv(game, self.count, self.seed, writers=self._writers(), **own)
 
-    def stepped(self, worker: str | None, threads: int | None, **failures: Any) -> VecEnv:
+    def stepped(self, worker: str | None, threads: int | None, **of_processes: Any) -> VecEnv:
         """Make Gymnasium's environments in this process, in others or in threads."""
         options = self.options
         make = partial(make_env, self.env_id, self.env_type, self.mpi_rank, logger_dir=self.logger_dir, **options)
@@ -296,7 +299,7 @@ class _Several:
         changes = {name: options[name] for name in ("wrapper", "wrapper_kwargs", "initializer", "gamestate")}
         changes |= {"env_parameters": options["parameters"]}
         hindrance = obstacle(spec, self.env_type, options["env_kwargs"] or {}, changes)
-        env = stepped(makers, worker, threads, hindrance, **failures)
+        env = stepped(makers, worker, threads, hindrance, **of_processes)
         env.parameters = options["parameters"]
         return env
 
@@ -374,10 +377,11 @@ def build_env(
         logger_dir: as for make_vec_env, like the rest.
     """
     env_type, env_id = env_type_of(config["env"], config.get("env_type"))
-    limits = {}
+    of_processes = {}
     if config.get("worker") in PROCESSES:
         # Tests and playing run the environments in this process.
-        limits = {"step_timeout": config.get("step_timeout"), "restart_workers": config.get("restart_workers", 0)}
+        names = ("in_series", "step_timeout", "restart_workers")
+        of_processes = {name: config[name] for name in names if config.get(name) is not None}
     worker = config.get("worker")
     if (config.get("env_kwargs") or {}).get("render_mode"):
         worker = _drawing_worker(worker, env_type)
@@ -385,9 +389,9 @@ def build_env(
     own = {name: config[name] for name in CONFIGURED if config.get(name) is not None}
     if own.get("env_parameters") and not training:
         own["env_parameters"] = read_parameters(own["env_parameters"]).of_last_lesson()
-    flatten = config.get("flatten", True)
+    own |= {"worker": worker, "flatten_dict_observations": config.get("flatten", True)}
     place = {"logger_dir": logger_dir, "append": append, "mpi_rank": mpi_rank}
-    env = make_vec_env(env_id, env_type, worker=worker, flatten_dict_observations=flatten, **own, **place, **limits)
+    env = make_vec_env(env_id, env_type, **own, **place, **of_processes)
     if env_type == "atari":
         env = VecFrameStack(env, ATARI_FRAME_STACK)
     return normalized(env, config.get("normalize", True), env_type, training)

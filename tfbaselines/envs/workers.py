@@ -16,7 +16,11 @@ WORKERS = ("dummy", NATIVE, *PROCESSES, ENVPOOL)
 
 
 def check_worker(
-    worker: str | None, step_timeout: float | None, restart_workers: int, env_threads: int | None = None
+    worker: str | None,
+    step_timeout: float | None,
+    restart_workers: int,
+    env_threads: int | None = None,
+    in_series: int = 1,
 ) -> None:
     """Raise a UsageError for an unknown worker, and for arguments that only another worker has."""
     if worker is not None and worker not in WORKERS:
@@ -27,8 +31,12 @@ def check_worker(
         raise bad_argument("env_threads", env_threads, needed)
     if worker in PROCESSES:
         return
-    for name, value in (("step_timeout", step_timeout), ("restart_workers", restart_workers or None)):
-        if value is not None:
+    for name, value, default in (
+        ("step_timeout", step_timeout, None),
+        ("restart_workers", restart_workers, 0),
+        ("in_series", in_series, 1),
+    ):
+        if value != default:
             needed = "needs --worker=subproc or --worker=shmem: environments in processes of their own"
             raise bad_argument(name, value, needed)
 
@@ -64,7 +72,7 @@ def stepped(
     worker: str | None,
     env_threads: int | None,
     hindrance: str | None,
-    **limits: Any,
+    **of_processes: Any,
 ) -> VecEnv:
     """Make environments in the object that steps them.
 
@@ -73,10 +81,10 @@ def stepped(
         worker: one of WORKERS, or None for the fastest in this process.
         env_threads: threads of native environments; None for this rank's cores.
         hindrance: the result of `obstacle`.
-        limits: arguments of SubprocVecEnv.
+        of_processes: arguments of SubprocVecEnv.
     """
     if worker in PROCESSES:
-        return PROCESSES[worker](makers, **limits)
+        return PROCESSES[worker](makers, **of_processes)
     if hindrance is not None:
         for name, value in (("worker", worker if worker == NATIVE else None), ("env_threads", env_threads)):
             if value is not None:

@@ -44,7 +44,7 @@ NAMES_SHOWN = 3
 # Entries of config.json that differ between the seeds of one experiment, or that do not change the numbers.
 OF_ONE_RUN = {
     *("given", "command", "arguments", "started", "versions", "git_commit", "host", "platform", "exp_name", "env.env"),
-    *("env.worker", "env.env_threads", "env.step_timeout", "env.restart_workers"),
+    *("env.worker", "env.env_threads", "env.in_series", "env.step_timeout", "env.restart_workers"),
     *("seed", "env.seed", "learn.checkpoint_path", "logger", "logger_kwargs", "output_dir", "env_id", "env_name"),
     # CleanRL's arguments that do not change the numbers.
     *("learn.track", "learn.wandb_project_name", "learn.wandb_entity", "learn.capture_video", "learn.save_model"),

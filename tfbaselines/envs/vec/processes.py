@@ -22,7 +22,15 @@ from gymnasium import spaces
 from tfbaselines import LEFT_OUT
 from tfbaselines.envs.vec.base import CloudpickleWrapper
 from tfbaselines.envs.vec.observations import observation_bytes
-from tfbaselines.envs.vec.worker import BY_PARENT, SAFE_PATH, SECONDS_TO_END, environment_name, send_quietly, serve
+from tfbaselines.envs.vec.worker import (
+    BY_PARENT,
+    SAFE_PATH,
+    SECONDS_TO_END,
+    Surroundings,
+    environment_name,
+    send_quietly,
+    serve,
+)
 from tfbaselines.errors import ObservationError, UsageError, WorkerError, warn
 from tfbaselines.files import MIB, require_memory
 from tfbaselines.loading import GL, WORKERS_GL
@@ -30,6 +38,10 @@ from tfbaselines.parallel import mpi
 
 # The least memory that a worker takes for itself.
 WORKER_BYTES = 24 * MIB
+
+# How workers start: on Linux they are forked from a server without threads (forked.py), elsewhere each starts Python.
+FORKED = "tfbaselines.envs.vec.forked"
+START_METHOD = "forkserver" if sys.platform == "linux" else "spawn"
 
 # Commands with a time limit, `step_timeout`.
 TIMED = ("step", "reset")
@@ -69,6 +81,8 @@ class Workers:
         self._replacements = replacements
         self._makers = self.shares(list(env_fns))
         self._spawner = multiprocessing.get_context(context)
+        if context == "forkserver":
+            self._spawner.set_forkserver_preload([FORKED])
         count = len(self._makers)
         require_memory(count * WORKER_BYTES, "num_env", f"{count} worker processes")
         self._pipes: list[Any] = [None] * count
@@ -99,7 +113,8 @@ class Workers:
 
     def _start(self, number: int, makers: list[Callable]) -> None:
         ours, theirs = self._spawner.Pipe()
-        arguments = (theirs, ours, CloudpickleWrapper(makers), number * self._in_series)
+        parents = Surroundings() if self._spawner.get_start_method() == "forkserver" else None
+        arguments = (theirs, ours, parents, CloudpickleWrapper(makers), number * self._in_series)
         process = self._spawner.Process(target=serve, args=arguments, daemon=True)
         try:
             with without_a_missing_script():

@@ -11,7 +11,7 @@ from tfbaselines.envs.parameterized import assign_parameters
 from tfbaselines.envs.state import full_state, joined_states, restore_full_state, separate_states
 from tfbaselines.envs.vec.base import StepResult, VecEnv
 from tfbaselines.envs.vec.observations import AFTER_RESET, Fit, NumberChecks, Observations
-from tfbaselines.envs.vec.processes import Workers
+from tfbaselines.envs.vec.processes import START_METHOD, Workers
 from tfbaselines.envs.vec.worker import (
     begin,
     close,
@@ -144,7 +144,7 @@ class SubprocVecEnv(VecEnv):
     Args:
         env_fns: functions that make the environments; see Workers.
         spaces: accepted for compatibility; the first worker returns the spaces.
-        context: start method: 'spawn', 'fork' or 'forkserver'.
+        context: start method of multiprocessing: 'forkserver' (the default on Linux), 'spawn' or 'fork'.
         in_series: environments in each process.
         step_timeout: seconds after which a step or reset counts as hung and its process is killed; None waits.
         restart_workers: number of workers that are replaced if they crash, raise or hang. The current episode is
@@ -155,7 +155,7 @@ class SubprocVecEnv(VecEnv):
         self,
         env_fns: Sequence[Callable[[], gymnasium.Env]],
         spaces: Any = None,
-        context: str = "spawn",
+        context: str = START_METHOD,
         in_series: int = 1,
         step_timeout: float | None = None,
         restart_workers: int = 0,
