@@ -17,7 +17,7 @@ from tfbaselines.cli.sections import below
 from tfbaselines.errors import UsageError
 from tfbaselines.files import read_document
 from tfbaselines.search import __main__ as command_line
-from tfbaselines.search import judge, search, settings
+from tfbaselines.search import episodes, search, settings
 from tfbaselines.search.board import Board
 from tfbaselines.search.command import Plan, carry_out
 from tfbaselines.search.trials import RETURN, Trials, evaluations, score_of
@@ -74,26 +74,44 @@ def test_a_search_finds_the_best_rate_and_says_what_mattered(tmp_path):
     assert {path.read_text() for path in tmp_path.glob("s/trials/*/ends")} == {"end\n"}
 
 
-def test_new_seeds_choose_among_the_best_trials(tmp_path):
+def test_new_seeds_and_the_last_policies_choose_among_the_best_trials(tmp_path, monkeypatch):
     """Luck made the third and the last one the best; one of the others fails on its new seed."""
     own = settings.make("ppo2", "CartPole-v1", WORDS, SPACE, num_timesteps=1000.0, evaluations=5, seeds=1)
     settings.keep(tmp_path, own)
     board = Board(tmp_path, own)
+    # The last policies have 100 (1 - |log10(lr) + 3|), and the one of the first trial's own seed has got worse.
+    returns = {
+        "00000-s0": 97.0,
+        "00000-s1": 115.0,
+        "00002-s0": 52.0,
+        "00002-s1": 67.0,
+        "00004-s0": 0.0,
+        "00004-s1": 15.0,
+    }
+    played = []
+
+    def evaluate(command, **_):
+        played.append(os.path.basename(command[3]))
+        assert command[-3:] == ["--episodes=100", "--num_env=10", "--seed=2000"]
+        return subprocess.CompletedProcess(command, 0, json.dumps({"mean": returns[played[-1]]}), "")
+
+    monkeypatch.setattr(episodes, "subprocess", SimpleNamespace(run=evaluate))
     for lr, score in (("1e-3", 99.0), ("1e-2", 40.0), ("3e-3", 120.0), ("0.6", 98.0), ("1e-4", 110.0)):
         number = board.ask(first=False)
+        (tmp_path / f"trials/0000{number}-s0").mkdir(parents=True)
         board.note(number, "words", {"lr": lr})
         board.finish(number, [score])
     lines, plan = [], Plan(trials=5, finalists=4, judge_seeds=0)
     for _ in range(2):
         found = carry_out(tmp_path, own, plan, lines.append, fake_runs.command())
-    # A run has 100 (1 - |log10(lr) + 3|), less a tenth for the evaluation before the last, and 15 for seed 1.
-    assert found.arguments == {"lr": "1e-3"} and found.score == pytest.approx((99.0 + 115.0) / 2)
+    assert found.arguments == {"lr": "1e-3"} and found.score == pytest.approx((97.0 + 115.0) / 2)
+    assert sorted(played) == sorted(returns)
     assert lines[1:3] == ["finals: trials 2, 4, 0, 3 on 1 more seeds each", lines[2]]
-    assert lines[2].startswith("finals: trial 0 has 107, trial 2 has 93.6") and "trial 3" not in lines[2]
+    assert lines[2].startswith("finals: trial 0 has 106, trial 2 has 59.5") and "trial 3" not in lines[2]
     assert sorted(path.name for path in (tmp_path / "finals/trials").iterdir()) == [f"0000{i}-s1" for i in (0, 2, 3, 4)]
     assert {path.read_text() for path in tmp_path.glob("finals/trials/*/ends")} == {"end\n"}
-    assert "# trial 0: mean return 107 over 2 seeds of the search" in (tmp_path / "best.yaml").read_text()
-    assert "| 0 | 107 | 99 | 115 |" in (tmp_path / "report.md").read_text()
+    assert "# trial 0: mean return 106 over 2 seeds of the search" in (tmp_path / "best.yaml").read_text()
+    assert "| 0 | 106 | 97 | 115 |" in (tmp_path / "report.md").read_text()
 
 
 def test_a_run_is_pruned_and_a_number_that_is_not_finite_ends_a_trial(tmp_path):
@@ -217,7 +235,7 @@ def test_two_processes_share_a_search_and_its_judgement(tmp_path, monkeypatch):
         time.sleep(0.05)
         return subprocess.CompletedProcess(command, 0, '{"mean": 1.0}', "")
 
-    monkeypatch.setattr(judge, "subprocess", SimpleNamespace(run=evaluate))
+    monkeypatch.setattr(episodes, "subprocess", SimpleNamespace(run=evaluate))
     monkeypatch.setattr("tfbaselines.search.command.write_report", lambda *_: None)
     own = settings.make("ppo2", "CartPole-v1", WORDS, SPACE, num_timesteps=1000.0, evaluations=5, seeds=2)
     directory, plan = tmp_path / "s", Plan(trials=6, judge_seeds=2)
@@ -233,8 +251,10 @@ def test_two_processes_share_a_search_and_its_judgement(tmp_path, monkeypatch):
     # A trial that has ended twice is an error of this function.
     assert len(search_kills.journal(directory)) == 6
     assert {path.read_text() for path in directory.glob("*/*/ends")} == {"end\n"}
-    runs = sorted(path.name for path in (directory / "judge/runs").iterdir())
-    assert sorted(evaluated.read_text().split()) == runs and len(runs) == 4
+    judged = sorted(path.name for path in (directory / "judge/runs").iterdir())
+    in_finals = {path.name[:5] for path in (directory / "finals/trials").iterdir()}
+    runs = [f"{number}-s{seed}" for number in in_finals for seed in range(4)] + judged
+    assert sorted(evaluated.read_text().split()) == sorted(runs) and len(judged) == 4
 
 
 def test_the_command_as_it_is_typed(tmp_path):
@@ -262,6 +282,6 @@ def test_cells_of_dead_workers_go_on_before_new_trials_begin(tmp_path):
         claim = Member(study).__enter__().claim()
         os._exit(claim.cell.name != "00000-s0")
     assert os.waitpid(pid, 0)[1] == 0 and study.names(OPEN) == []
-    carry_out(tmp_path / "s", own, Plan(trials=3, judge_seeds=0), lines.append, fake_runs.command())
+    carry_out(tmp_path / "s", own, Plan(trials=3, finalists=1, judge_seeds=0), lines.append, fake_runs.command())
     ended = [line.partition(":")[0] for line in lines if line.startswith("trial ")]
     assert ended == ["trial 0", "trial 1", "trial 2"]

@@ -33,7 +33,7 @@ from tfbaselines.search.command import Plan, carry_out
 words = {{"nsteps": "8", "num_env": "1"}}
 space = {{"default": {{"lr": {{"low": 1e-5, "high": 1.0, "scale": "log"}}}}}}
 own = settings.make("ppo2", "CartPole-v1", words, space, num_timesteps=1000.0, seeds=2, evaluations=5)
-plan = Plan(trials={trials}, jobs=2, judge_seeds=0)
+plan = Plan(trials={trials}, jobs=2, finalists=1, judge_seeds=0)
 carry_out(Path({directory!r}), own, plan, print, fake_runs.command({seconds}))
 """
 REAL = ["--alg=ppo2", "--env=CartPole-v1", "--num_timesteps=2000", "--seeds=2", "--evaluations=4", "--jobs=2"]

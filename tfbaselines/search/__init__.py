@@ -9,7 +9,7 @@
 
 `space.py` reads the ranges of arguments, `settings.py` keeps what a search is about, `board.py` owns the journal,
 `race.py` has the test between trials, `trials.py` takes each trial's next step; `finals.py`, `judge.py` and `report.py`
-end it.
+end it, and `episodes.py` plays the policies for them.
 """
 
 from typing import Any

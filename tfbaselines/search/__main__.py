@@ -31,7 +31,10 @@ def make_parser() -> argparse.ArgumentParser:
         "--judge_seeds", type=int, default=5, help="unseen seeds that judge; 0 for none (default %(default)s)"
     )
     parser.add_argument(
-        "--judge_episodes", type=int, default=100, help="episodes that judge each seed (default %(default)s)"
+        "--judge_episodes",
+        type=int,
+        default=100,
+        help="episodes of each seed in finals and judgement (default %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=0, help="first seed of the trials (default %(default)s)")
     parser.add_argument("--evaluations", type=int, default=20, help="evaluations in a run (default %(default)s)")

@@ -103,7 +103,7 @@ def search(
         finalists: number of the best trials that are trained on as many seeds again before one is chosen; 1 for no
             finals.
         judge_seeds: seeds of the judgement; 0 for no judgement.
-        judge_episodes: episodes of the judgement for each seed.
+        judge_episodes: episodes of the finals and of the judgement for each seed.
         seed: first seed of the trials, and seed of the sampler.
         evaluations, evaluate_episodes: evaluations in each run, and episodes of each.
         say: takes lines about the progress.
@@ -185,7 +185,7 @@ def _judged(directory: Path, board: Board, plan: Plan, say: Say, command: Comman
     trials = board.best_trials(plan.finalists)
     if not trials:
         raise UsageError("no trial is finished: the same command continues the search, with a longer --timeout if any")
-    finalists = _finalists(board, trials, plan.jobs, say, command)
+    finalists = _finalists(board, trials, plan, say, command)
     if isinstance(finalists, int):
         say(f"stopped: the same command continues the finals in '{directory}'")
         return Found(directory, {}, None, None, finalists)
@@ -203,11 +203,11 @@ def _judged(directory: Path, board: Board, plan: Plan, say: Say, command: Comman
     return Found(directory, best.words, best.score, judged)
 
 
-def _finalists(board: Board, trials: list[Any], jobs: int, say: Say, command: Command) -> list[Finalist] | int:
+def _finalists(board: Board, trials: list[Any], plan: Plan, say: Say, command: Command) -> list[Finalist] | int:
     if len(trials) > 1:
         numbers = ", ".join(str(trial.number) for trial in trials)
         say(f"finals: trials {numbers} on {board.settings.seeds} more seeds each")
-    found = finals(board, trials, jobs, command)
+    found = finals(board, trials, plan.judge_episodes, plan.jobs, command)
     if len(trials) > 1 and not isinstance(found, int):
         say(f"finals: {', '.join(f'trial {one.number} has {one.score:.4g}' for one in found)}")
     return found

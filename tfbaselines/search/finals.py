@@ -1,17 +1,22 @@
-"""The finals: the best trials are trained on as many seeds again before one of them is chosen.
+"""The finals: the best trials are trained on as many seeds again, and their last policies are compared.
 
-The best of many scores is too high, since luck with the seeds helped to choose it. New seeds correct that.
+The best of many scores is too high, since luck with the seeds helped to choose it. New seeds correct that. The scores
+of the trials are of policies during training: the last one may be better, if the learning rate falls, or worse.
 """
 
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from tfbaselines.search.board import SCORES, WORDS, Board
-from tfbaselines.search.trials import cell_of, evaluations, score_of, trained
-from tfbaselines.study.store import DONE
+from tfbaselines.search.episodes import mean_returns
+from tfbaselines.search.trials import cell_of, trained
+from tfbaselines.study.cells import Cell
+from tfbaselines.study.store import DONE, Study
 from tfbaselines.study.worker import Command
 
 FINALS = "finals"
+# Seed of the finals' episodes. The judgement has others.
+EPISODES_SEED = 2000
 
 
 class Finalist(NamedTuple):
@@ -19,7 +24,7 @@ class Finalist(NamedTuple):
 
     Attributes:
         trial: Optuna's frozen trial.
-        scores: scores of its seeds; those of the search come first.
+        scores: scores of its seeds; those of the search come first. Before the finals they are those of the search.
     """
 
     trial: Any
@@ -41,31 +46,40 @@ class Finalist(NamedTuple):
         return fmean(self.scores)
 
 
-def finals(board: Board, trials: list[Any], jobs: int, command: Command) -> list[Finalist] | int:
-    """Train the best trials on new seeds; return the finalists, the best first, or the status of a stop signal.
+def finals(board: Board, trials: list[Any], episodes: int, jobs: int, command: Command) -> list[Finalist] | int:
+    """Train the best trials on new seeds and play the last policies; return the finalists, the best first.
 
-    A trial with a run that fails is no finalist.
+    A trial with a run that fails is no finalist. The result is the status of a stop signal if one came.
 
     Args:
         board: the search's trials.
-        trials: the best trials, the best first; one alone needs no new seeds.
+        trials: the best trials, the best first; one alone needs no finals, and keeps its score.
+        episodes: episodes of the deterministic policy of each seed, whose mean return is the seed's score here.
         jobs: runs at once.
         command: returns the command of a run.
     """
     finalists = [Finalist(trial, list(trial.user_attrs[SCORES])) for trial in trials]
     if len(finalists) < 2:
         return finalists
-    settings = board.settings
-    seeds = range(settings.seed + settings.seeds, settings.seed + 2 * settings.seeds)
-    cells = {
-        one.number: [cell_of(one.number, seed, settings.run(one.words, seed)) for seed in seeds] for one in finalists
-    }
-    study = trained(board, FINALS, [cell for own in cells.values() for cell in own], jobs, command)
+    new = {one.number: _cells(board, one, board.settings.seeds) for one in finalists}
+    study = trained(board, FINALS, [cell for cells in new.values() for cell in cells], jobs, command)
     if isinstance(study, int):
         return study
-    complete = []
+    first = Study(board.directory)
+    runs = {}
     for one in finalists:
-        found = [evaluations(study.place(cell), settings.every) for cell in cells[one.number]]
-        if all(found) and all(study.state_of(cell.name) == DONE for cell in cells[one.number]):
-            complete.append(one._replace(scores=[*one.scores, *map(score_of, found)]))
+        if all(study.state_of(cell.name) == DONE for cell in new[one.number]):
+            runs[one.number] = [first.place(cell) for cell in _cells(board, one, 0)]
+            runs[one.number] += [study.place(cell) for cell in new[one.number]]
+    returns = iter(mean_returns([run for own in runs.values() for run in own], episodes, EPISODES_SEED, jobs))
+    complete = [
+        one._replace(scores=[next(returns) for _ in runs[one.number]]) for one in finalists if one.number in runs
+    ]
     return sorted(complete, key=lambda one: (-one.score, one.number)) or finalists[:1]
+
+
+def _cells(board: Board, finalist: Finalist, first: int) -> list[Cell]:
+    """Return the cells of as many seeds as a trial has, from number `first` on."""
+    settings = board.settings
+    seeds = range(settings.seed + first, settings.seed + first + settings.seeds)
+    return [cell_of(finalist.number, seed, settings.run(finalist.words, seed)) for seed in seeds]

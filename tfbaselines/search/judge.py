@@ -1,34 +1,25 @@
 """The judgement: the best arguments and the defaults, trained anew on seeds that the search has not seen."""
 
-import json
 import math
-import os
-import subprocess
-import sys
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import NamedTuple
 
 from tfbaselines.errors import UsageError
-from tfbaselines.files import read_document, write_whole
-from tfbaselines.search.board import Board, alone_in
+from tfbaselines.search.board import Board
+from tfbaselines.search.episodes import mean_returns
 from tfbaselines.search.finals import Finalist
 from tfbaselines.search.race import tail
 from tfbaselines.search.settings import JUDGES_APART
 from tfbaselines.search.trials import trained
 from tfbaselines.study.cells import Cell
-from tfbaselines.study.process import last_error, shared_cores
+from tfbaselines.study.process import last_error
 from tfbaselines.study.store import FAILED, OUTPUT, Study
 from tfbaselines.study.worker import Command
 
 JUDGE = "judge"
 DEFAULTS = "defaults"
-EVALUATION = "evaluation.json"
-LARGEST = 2**20
-# Seed and number of environments of the judgement's episodes.
-EPISODES_SEED, ENVIRONMENTS = 1000, 10
+# Seed of the judgement's episodes.
+EPISODES_SEED = 1000
 
 
 class Judged(NamedTuple):
@@ -71,9 +62,7 @@ def judge(board: Board, best: Finalist, seeds: int, episodes: int, jobs: int, co
     if problem := problems[f"{best.number:05d}"]:
         raise UsageError(f"the best arguments cannot be judged: {problem}")
     sound = [cell for group, own in cells.items() if not problems[group] for cell in own]
-    environment = shared_cores(jobs)
-    with ThreadPoolExecutor(jobs) as pool:
-        scores = list(pool.map(lambda cell: _evaluated_once(study.place(cell), episodes, environment), sound))
+    scores = mean_returns([study.place(cell) for cell in sound], episodes, EPISODES_SEED, jobs)
     return Judged(chosen, scores[:seeds], scores[seeds:], episodes, problems[DEFAULTS])
 
 
@@ -86,32 +75,6 @@ def _problem(study: Study, cells: list[Cell]) -> str:
 def _cell(group: str, seed: int, words: dict[str, str]) -> Cell:
     name = f"{group}-s{seed}"
     return Cell(name, group, f"runs/{name}", words)
-
-
-def _evaluated_once(run: Path, episodes: int, environment: Mapping[str, str]) -> float:
-    """Evaluate a run unless another process of the search does: then wait for its result."""
-    with alone_in(run):
-        return _evaluated(run, episodes, environment)
-
-
-def _evaluated(run: Path, episodes: int, environment: Mapping[str, str]) -> float:
-    """Return the mean return of a run's last policy, and keep it beside the run."""
-    path = run / EVALUATION
-    if path.exists():
-        kept = read_document(path, LARGEST)
-        if kept.get("episodes") == episodes:
-            return float(kept["mean"])
-    command = [sys.executable, "-m", "tfbaselines.evaluate", str(run), "--deterministic", "--json", "--trust"]
-    command += [f"--episodes={episodes}", f"--num_env={ENVIRONMENTS}", f"--seed={EPISODES_SEED}"]
-    # In its own session, so that Ctrl-C reaches this process alone.
-    ended = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, **environment}, start_new_session=True
-    )
-    if ended.returncode:
-        raise UsageError(f"'{run}' cannot be evaluated: {' '.join(ended.stderr.split())[-300:]}")
-    mean = float(json.loads(ended.stdout.strip().splitlines()[-1])["mean"])
-    write_whole(path, json.dumps({"mean": mean, "episodes": episodes}))
-    return mean
 
 
 def verdict(judged: Judged) -> str:

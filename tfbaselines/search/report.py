@@ -82,7 +82,8 @@ def _judgement(settings: Settings, judged: Judged | None) -> str:
 def _finals(settings: Settings, finalists: list[Finalist]) -> str:
     head = (
         f"The best trials were trained on {settings.seeds} more seeds each, since luck with its seeds helps to make a "
-        "trial the best. The score is the mean of all seeds."
+        "trial the best. A seed's score here is the mean return of its last policy without sampling, on other episodes "
+        "than those of the judgement; a trial's is the mean of all its seeds."
     )
     rows = []
     for one in finalists:
