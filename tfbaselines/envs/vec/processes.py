@@ -26,7 +26,6 @@ from tfbaselines.envs.vec.worker import (
     BY_PARENT,
     SAFE_PATH,
     SECONDS_TO_END,
-    Surroundings,
     environment_name,
     send_quietly,
     serve,
@@ -291,6 +290,36 @@ class Workers:
     def ended(self) -> bool:
         """True once `end` was called, also because of an error."""
         return not self._ending.still_active()
+
+
+class Surroundings:
+    """What a worker has from its parent when it unpickles this: environment variables, output and error streams.
+
+    A worker that is forked from a server has those of the server, which started at another time.
+    """
+
+    def __init__(self) -> None:
+        self._variables = dict(os.environ)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"variables": self._variables, "streams": {number: reduction.DupFd(number) for number in _streams()}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        os.environ.clear()
+        os.environ.update(state["variables"])
+        for number, stream in state["streams"].items():
+            os.dup2(given := stream.detach(), number)
+            os.close(given)
+
+
+def _streams() -> list[int]:
+    """Return the descriptors of standard output and error that are open."""
+    numbers = []
+    for number in (1, 2):
+        with contextlib.suppress(OSError):
+            os.fstat(number)
+            numbers.append(number)
+    return numbers
 
 
 def shared_file(nbytes: int) -> int | None:

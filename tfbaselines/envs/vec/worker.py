@@ -218,45 +218,13 @@ def picture(env: gymnasium.Env) -> np.ndarray:
     raise EnvironmentFault(f"no pictures of {env.unwrapped}: {reason}")
 
 
-class Surroundings:
-    """What a worker has from its parent when it unpickles this: environment variables, output and error streams.
-
-    A worker that is forked from a server has those of the server, which started at another time.
-    """
-
-    def __init__(self) -> None:
-        self._variables = dict(os.environ)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"variables": self._variables, "streams": {number: reduction.DupFd(number) for number in _streams()}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        os.environ.clear()
-        os.environ.update(state["variables"])
-        for number, stream in state["streams"].items():
-            os.dup2(given := stream.detach(), number)
-            os.close(given)
-
-
-def _streams() -> list[int]:
-    """Return the descriptors of standard output and error that are open."""
-    numbers = []
-    for number in (1, 2):
-        with contextlib.suppress(OSError):
-            os.fstat(number)
-            numbers.append(number)
-    return numbers
-
-
-def serve(
-    pipe: Connection, parents_end: Connection, parents: Surroundings | None, makers: CloudpickleWrapper, first: int
-) -> None:
+def serve(pipe: Connection, parents_end: Connection, parents: Any, makers: CloudpickleWrapper, first: int) -> None:
     """Run a worker's environments until the pipe closes. It also closes when the parent is killed.
 
     Args:
         pipe: carries (command, data) in and (None, answer) or (kind of error, text) out.
         parents_end: other end of the pipe. A forked worker has a copy, which would keep the pipe open.
-        parents: of a worker that is forked from a server; it precedes the makers, whose modules may read variables.
+        parents: Surroundings (processes.py), which are set before the makers are unpickled; None if there is no need.
         makers: functions that make the worker's environments.
         first: number of the worker's first environment.
     """
