@@ -118,7 +118,7 @@ CHANGES_OF = {
     },
 }
 # Only numbers are normalized, and only actions that are numbers have a deviation and critics of other kinds.
-OF_NUMBERS = ("normalize_observations", "init_logstd", "critic", "num_quantiles", "drop_quantiles")
+OF_NUMBERS = ("normalize_observations", "init_logstd", "critic", "num_quantiles", "drop_quantiles", "noise_correlation")
 # Bounds that one small run takes.
 TOGETHER = 6
 # Most arguments make a difference in the first updates; the others in a longer run. K-FAC's steps begin with the tenth.

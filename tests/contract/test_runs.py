@@ -143,7 +143,7 @@ class Walk(Still):
 
 REPLAYS = [(alg, {}) for alg in ALGORITHMS if "save_replay_buffer" in get(alg).config.arguments()]
 REPLAYS += [("acer", {}), ("acer", {"buffer_len": 6, "trace_length": 4}), ("deepq", {"prioritized_replay": True})]
-REPLAYS += [("td3", {"n_step": 3})]
+REPLAYS += [("td3", {"n_step": 3, "noise_correlation": 0.9})]
 
 
 @pytest.mark.parametrize(("alg", "own"), REPLAYS)

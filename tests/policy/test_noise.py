@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
+from tfbaselines.policy.bounded import SquashedGaussianHead
 from tfbaselines.policy.noise import (
     AdaptiveParamNoiseSpec,
+    CorrelatedNoise,
     NormalActionNoise,
     OrnsteinUhlenbeckActionNoise,
     parse_noise,
@@ -87,6 +90,54 @@ def test_the_size_of_parameters_noise_is_corrected_towards_what_is_wanted():
     assert spec.get_stats() == {"param_noise_stddev": pytest.approx(0.15)}
     spec.adapt(0.3)
     assert spec.current_stddev == pytest.approx(0.1)
+
+
+HEAD = SquashedGaussianHead(spaces.Box(-1.0, 1.0, (2,), np.float32))
+GOES_ON, BEGINS = np.zeros(3, bool), np.ones(3, bool)
+
+
+def test_correlated_noise_is_standard_normal_and_remembers():
+    noise = CorrelatedNoise(HEAD, 0.8, rng())
+    drawn = np.array([noise(BEGINS if t == 0 else GOES_ON) for t in range(20000)]).reshape(-1, 6)
+    assert drawn.dtype == np.float32
+    np.testing.assert_allclose(drawn.mean(0), 0.0, atol=0.1)
+    np.testing.assert_allclose(drawn.std(0), 1.0, rtol=0.05)
+    for lag in (1, 3):
+        between = np.corrcoef(drawn[:-lag].T, drawn[lag:].T)[:6, 6:]
+        np.testing.assert_allclose(between, np.eye(6) * 0.8**lag, atol=0.05)
+
+
+def test_correlated_noise_follows_its_formula_and_begins_anew_with_an_episode():
+    noise, plain = CorrelatedNoise(HEAD, 0.6, rng()), rng()
+    last = np.zeros((3, 2))
+    for begins in (BEGINS, GOES_ON, np.array([False, True, False]), GOES_ON):
+        drawn = HEAD.draw_noise(plain, (3,))
+        last = np.where(begins[:, None], drawn, 0.6 * last + 0.8 * drawn)
+        np.testing.assert_allclose(noise(begins), last, rtol=1e-5)
+
+
+def test_noise_without_correlation_is_the_heads_and_with_all_of_it_one_draw_an_episode():
+    noise, plain = CorrelatedNoise(HEAD, 0.0, rng()), rng()
+    for _ in range(3):
+        np.testing.assert_array_equal(noise(GOES_ON), HEAD.draw_noise(plain, (3,)))
+    assert noise.state() == {"exploration_noise": None}
+    noise = CorrelatedNoise(HEAD, 1.0, rng())
+    first = noise(BEGINS)
+    np.testing.assert_array_equal(noise(GOES_ON), first)
+    assert not (noise(BEGINS) == first).any()
+
+
+def test_restored_correlated_noise_goes_on_unless_the_number_of_environments_differs():
+    noise, other = CorrelatedNoise(HEAD, 0.9, rng()), CorrelatedNoise(HEAD, 0.9, rng(5))
+    noise(BEGINS)
+    other.restore(noise.state())
+    other._rng = rng(7)
+    noise._rng = rng(7)
+    np.testing.assert_array_equal(noise(GOES_ON), other(GOES_ON))
+    other._rng = rng(7)
+    np.testing.assert_array_equal(other(np.zeros(4, bool)), HEAD.draw_noise(rng(7), (4,)))
+    other.restore({})
+    assert other.state() == {"exploration_noise": None}
 
 
 @pytest.mark.parametrize("text", [None, "none", "none,none", " none"])

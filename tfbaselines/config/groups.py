@@ -311,6 +311,18 @@ class Pretraining(Declared):
 
 
 @dataclass(kw_only=True)
+class ExplorationConfig(Declared):
+    """The exploration noise of off-policy algorithms."""
+
+    noise_correlation: float = arg(
+        0.0,
+        "correlation of continuous actions' exploration noise from one step to the next; 1 for one draw an episode",
+        at_least=0,
+        at_most=1,
+    )
+
+
+@dataclass(kw_only=True)
 class PretrainingConfig(Declared):
     """Arguments of algorithms that can learn from demonstrations and rewards."""
 

@@ -80,6 +80,50 @@ class OrnsteinUhlenbeckActionNoise(NormalActionNoise):
             self._x = np.array(state["x"])
 
 
+class CorrelatedNoise:
+    """Gaussian noise of a head whose draws are correlated from one step to the next; a part of the model that explores.
+
+        noise[0] = N(0, 1),   noise[t] = c noise[t - 1] + sqrt(1 - c^2) N(0, 1)
+
+    Every draw alone is standard normal, so that the distribution of single actions stays the policy's, while their sum
+    over many steps grows: it reaches states that independent noise does not (Eberhard et al. 2023).
+
+    Args:
+        head: the policy's head.
+        correlation: c; 0 for independent draws, also of heads whose noise is not Gaussian.
+        rng: random generator.
+    """
+
+    def __init__(self, head: Any, correlation: float, rng: np.random.Generator) -> None:
+        self._head = head
+        self._correlation = correlation
+        self._rng = rng
+        self._last: np.ndarray | None = None
+
+    def __call__(self, episode_start: np.ndarray) -> np.ndarray:
+        """Draw noise [N, ...]; episode_start [N] is True where an episode begins."""
+        drawn = self._head.draw_noise(self._rng, (len(episode_start),))
+        if self._correlation:
+            # A model may be loaded for another number of environments.
+            if self._last is not None and self._last.shape == drawn.shape:
+                kept, new = self._correlation, np.sqrt(1 - self._correlation**2, dtype=np.float32)
+                drawn = np.where(episode_start[:, None], drawn, kept * self._last + new * drawn)
+            self._last = drawn
+        return drawn
+
+    def state(self) -> dict[str, Any]:
+        return {"exploration_noise": self._last}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        # Models that were saved before this class have none.
+        last = state.get("exploration_noise")
+        self._last = None if last is None else np.array(last, np.float32)
+
+    def ready(self) -> None: ...
+
+    def observed(self) -> None: ...
+
+
 class AdaptiveParamNoiseSpec:
     """The standard deviation of parameter noise, adapted until actions move by a desired distance.
 

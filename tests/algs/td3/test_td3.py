@@ -42,6 +42,18 @@ def test_noise_is_added_to_actions_in_their_own_units(seen):
     assert np.abs(np.corrcoef(noise[..., 0]) - np.eye(4)).max() < 0.4
 
 
+@pytest.mark.parametrize(("alg", "own"), [("td3", {"act_noise": 0.2, "pi_lr": 0}), ("sac", {"lr": 0})])
+def test_exploration_is_as_correlated_as_asked(alg, own, seen):
+    correlations = []
+    for correlation in (0.0, 0.9):
+        env = still(4)
+        learn(alg, env, 40, start_steps=0, noise_correlation=correlation, **own)
+        taken = np.stack([one.unwrapped.taken for one in env.envs])[..., 0].astype(np.float64)
+        taken -= taken.mean(axis=1, keepdims=True)
+        correlations.append((taken[:, 1:] * taken[:, :-1]).sum() / (taken**2).sum())
+    assert abs(correlations[0]) < 0.2 < 0.5 < correlations[1]
+
+
 def test_actions_stay_inside_of_their_bounds(seen):
     env = counting(actions=BOUNDS)
     learn("td3", env, 8, act_noise=10.0)

@@ -7,7 +7,7 @@ from typing import ClassVar
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import EpisodeReturn, OffPolicyConfig, PreviousAction
 from tfbaselines.config.config import Coefficient, Schedule, arg
-from tfbaselines.config.groups import PretrainingConfig, SignalsConfig
+from tfbaselines.config.groups import ExplorationConfig, PretrainingConfig, SignalsConfig
 from tfbaselines.config.schedules import is_schedule, parse_schedule
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import ROWS
@@ -18,7 +18,7 @@ CROSSQ_DELAY = 3
 
 
 @dataclass(kw_only=True)
-class Config(PreviousAction, EpisodeReturn, PretrainingConfig, SignalsConfig, OffPolicyConfig):
+class Config(ExplorationConfig, PreviousAction, EpisodeReturn, PretrainingConfig, SignalsConfig, OffPolicyConfig):
     """Arguments of SAC."""
 
     lr: Schedule = arg(1e-3, "learning rate", at_least=0, after="polyak")

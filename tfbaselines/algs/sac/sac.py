@@ -33,6 +33,7 @@ from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.bounded import SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.layers import compile_with_xla
+from tfbaselines.policy.noise import CorrelatedNoise
 from tfbaselines.training.build import cloning_beside, make_actor_critic
 from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun, epoch_row
 
@@ -80,10 +81,14 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         saved = {"replay": run.make_replay(policy), "parts": [*cloning.parts, *rewards.learned]}
         model = OffPolicyModel(policy, averaged, update, temperature.variables + losses.variables, **saved)
         resets = Resets(run, config.reset_interval, make, model, temperature)
+        if policy.discrete and config.noise_correlation:
+            raise bad_argument("noise_correlation", config.noise_correlation, "0 with discrete actions")
+        exploration = CorrelatedNoise(policy.head, config.noise_correlation, run.rng)
+        if config.noise_correlation:
+            model.add_parts(exploration)
 
         def explore(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-            noise = policy.head.draw_noise(run.rng, (len(episode_start),))
-            return model.actor.choose(obs, states, episode_start, noise)
+            return model.actor.choose(obs, states, episode_start, exploration(episode_start))
 
         critics = range(1, config.critics + 1)
         columns = ["LossPi", *(f"LossQ{i}" for i in critics)]

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import EpisodeReturn, OffPolicyConfig, PreviousAction
 from tfbaselines.config.config import Coefficient, Schedule, arg
+from tfbaselines.config.groups import ExplorationConfig
 from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)
-class Config(PreviousAction, EpisodeReturn, OffPolicyConfig):
+class Config(ExplorationConfig, PreviousAction, EpisodeReturn, OffPolicyConfig):
     """Arguments of TD3."""
 
     pi_lr: Schedule = arg(1e-3, "learning rate of the actor", at_least=0, after="polyak")

@@ -35,6 +35,7 @@ from tfbaselines.learn.optimizers import Adam, AveragedPolicy, with_targets
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.layers import compile_with_xla
+from tfbaselines.policy.noise import CorrelatedNoise
 from tfbaselines.training.build import make_actor_critic
 from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun, epoch_row
 
@@ -84,10 +85,13 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         update = make_update(policy, averaged, config, run.comm)
         model = OffPolicyModel(policy, averaged, update, replay=run.make_replay(policy))
         head = policy.head
+        exploration = CorrelatedNoise(head, config.noise_correlation, run.rng)
+        if config.noise_correlation:
+            model.add_parts(exploration)
 
         def explore(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
             actions, states = model.actor.choose(obs, states, episode_start, None)
-            actions = head.noisy(actions, run.config.act_noise * head.draw_noise(run.rng, (len(actions),)))
+            actions = head.noisy(actions, run.config.act_noise * exploration(episode_start))
             return actions, None if states is None else policy.after_other_action(states, actions)
 
         losses = ("LossPi", "LossQ") if config.offline is None else ("LossPi", "LossQ", "LossBC")
