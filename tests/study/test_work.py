@@ -12,7 +12,7 @@ from pathlib import Path
 import commands
 import pytest
 
-from tfbaselines.study import store, worker
+from tfbaselines.study import process, store, worker
 from tfbaselines.study.__main__ import main
 from tfbaselines.study.cells import Cell
 from tfbaselines.study.store import DONE, FAILED, OPEN, RUNNING, Member, Study
@@ -245,3 +245,20 @@ def test_cells_are_added_once(study):
         claim = member.take("0005")
         assert claim.cell.name == "0005" and member.take("0005") is None and member.finish(claim)
     assert not study.add(cells_of(6)) and study.reopen("0005", DONE) and counts(study) == [8, 0, 0, 0]
+
+
+def test_a_worker_wakes_up_when_a_run_ends(monkeypatch):
+    processes = [subprocess.Popen(["sleep", seconds]) for seconds in ("30", "0.2")]
+    begun = time.monotonic()
+    process.wait_for_end(processes, 10.0)
+    assert 0.1 < time.monotonic() - begun < 5.0
+    # Without an end, without processes, and without the system's call the time is that of the argument.
+    begun = time.monotonic()
+    process.wait_for_end(processes[:1], 0.1)
+    process.wait_for_end([], 0.1)
+    monkeypatch.delattr(os, "pidfd_open")
+    process.wait_for_end(processes, 0.1)
+    assert 0.29 < time.monotonic() - begun < 5.0
+    for one in processes:
+        one.kill()
+        one.wait()

@@ -3,10 +3,12 @@
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -42,6 +44,25 @@ def start(command: list[str], output: BinaryIO | None, environment: Mapping[str,
         start_new_session=True,
         preexec_fn=None if _libc is None else partial(_end_with, os.getpid()),
     )
+
+
+def wait_for_end(processes: Sequence[subprocess.Popen], seconds: float) -> None:
+    """Wait until one of the processes ends, at most some seconds; all of them where the system has no such wait.
+
+    The processes must not have been reaped.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            ends = select.poll()
+            for process in processes:
+                descriptor = os.pidfd_open(process.pid)
+                stack.callback(os.close, descriptor)
+                ends.register(descriptor, select.POLLIN)
+        except (AttributeError, OSError):
+            # Another system than Linux, or a Linux before 5.3.
+            time.sleep(seconds)
+            return
+        ends.poll(1000 * seconds)
 
 
 def kill(process: subprocess.Popen) -> None:

@@ -17,7 +17,7 @@ from tfbaselines.cli.stored import needs_trust
 from tfbaselines.errors import UsageError, check_at_least
 from tfbaselines.logs.directory import in_use
 from tfbaselines.study.cells import EXPERIMENT, Cell
-from tfbaselines.study.process import kill, last_error, shared_cores, start
+from tfbaselines.study.process import kill, last_error, shared_cores, start, wait_for_end
 from tfbaselines.study.store import OPEN, OUTPUT, RUNNING, STALE, Claim, Member, Study
 from tfbaselines.training.guards import StopSignals
 
@@ -163,7 +163,7 @@ class _Worker:
                 if not self._running and not self._member.remaining():
                     return
                 pause = SHORTEST if moved else min(LONGEST, 1.2 * pause)
-                time.sleep(pause)
+                wait_for_end([job.process for job in self._running], pause)
         finally:
             self._stop()
 
