@@ -104,6 +104,7 @@ GROUPS = {
     "BufferConfig": "Replay",
     "SpinupReplayConfig": "Replay",
     "OffPolicyConfig": "Of sac and td3",
+    "ExplorationConfig": "Of sac and td3",
 }
 
 
