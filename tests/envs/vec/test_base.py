@@ -1,7 +1,9 @@
 """What every kind of vector environment does alike."""
 
 import pickle
+import sys
 
+import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
@@ -27,6 +29,9 @@ from tfbaselines.envs.vec import (
 from tfbaselines.envs.vec.native_atari import NativeAtariVecEnv
 from tfbaselines.envs.wrappers import RewardScaler
 from tfbaselines.errors import NotFiniteError
+
+# Workers get the environments of this module without importing it, and TensorFlow with it.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 KINDS = [DummyVecEnv, SubprocVecEnv, ShmemVecEnv]
 

@@ -1,7 +1,9 @@
 """Observations of several parts as rows of bytes, and back; Tuple and nested observations by names."""
 
 import copy
+import sys
 
+import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
@@ -20,6 +22,9 @@ from tfbaselines.envs.vec.packed import (
     with_action_masks,
     with_packed_observations,
 )
+
+# Workers get the environments of this module without importing it, and TensorFlow with it.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 PARTS = spaces.Dict(
     image=spaces.Box(0, 255, (3, 2, 1), np.uint8),
