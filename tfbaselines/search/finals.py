@@ -24,7 +24,7 @@ class Finalist(NamedTuple):
 
     Attributes:
         trial: Optuna's frozen trial.
-        scores: scores of its seeds; those of the search come first. Before the finals they are those of the search.
+        scores: scores of its seeds, the search's seeds first; the search's own scores where there were no finals.
     """
 
     trial: Any
@@ -66,15 +66,12 @@ def finals(board: Board, trials: list[Any], episodes: int, jobs: int, command: C
     if isinstance(study, int):
         return study
     first = Study(board.directory)
-    runs = {}
+    complete = []
     for one in finalists:
         if all(study.state_of(cell.name) == DONE for cell in new[one.number]):
-            runs[one.number] = [first.place(cell) for cell in _cells(board, one, 0)]
-            runs[one.number] += [study.place(cell) for cell in new[one.number]]
-    returns = iter(mean_returns([run for own in runs.values() for run in own], episodes, EPISODES_SEED, jobs))
-    complete = [
-        one._replace(scores=[next(returns) for _ in runs[one.number]]) for one in finalists if one.number in runs
-    ]
+            runs = [first.place(cell) for cell in _cells(board, one, 0)]
+            runs += [study.place(cell) for cell in new[one.number]]
+            complete.append(one._replace(scores=mean_returns(runs, episodes, EPISODES_SEED, jobs)))
     return sorted(complete, key=lambda one: (-one.score, one.number)) or finalists[:1]
 
 
