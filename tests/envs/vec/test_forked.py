@@ -101,3 +101,17 @@ def test_workers_outlive_a_server_that_is_killed_and_others_get_a_new_one():
     assert step(env)[1].tolist() == [1, 1] and server_number() != server
     env.close()
     assert all_gone([*numbers, *process_numbers(env)])
+
+
+def test_workers_start_while_their_server_is_ending(monkeypatch):
+    """A killed server refuses connections some time before its parent can tell that it has ended."""
+    server, wait = server_number(), os.waitpid
+    not_yet = [(0, 0)] * 3
+
+    def waitpid(number, options):
+        return not_yet.pop() if number == server and not_yet else wait(number, options)
+
+    os.kill(server, signal.SIGKILL)
+    os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)
+    monkeypatch.setattr(os, "waitpid", waitpid)
+    assert set(rewards_of(os.getppid)) == {server_number()} and not not_yet and server_number() != server

@@ -41,6 +41,7 @@ WORKER_BYTES = 24 * MIB
 # How workers start: on Linux they are forked from a server without threads (forked.py), elsewhere each starts Python.
 FORKED = "tfbaselines.envs.vec.forked"
 START_METHOD = "forkserver" if sys.platform == "linux" else "spawn"
+ATTEMPTS = 20
 
 # Commands with a time limit, `step_timeout`.
 TIMED = ("step", "reset")
@@ -117,8 +118,8 @@ class Workers:
         process = self._spawner.Process(target=serve, args=arguments, daemon=True)
         try:
             with without_a_missing_script():
-                process.start()
-        except OSError as error:
+                _start_process(process)
+        except (OSError, EOFError) as error:
             self.end()
             reason = f"worker process {number} of {len(self)} does not start ({error})"
             raise UsageError(f"{reason}: lower num_env") from None
@@ -320,6 +321,16 @@ def _streams() -> list[int]:
             os.fstat(number)
             numbers.append(number)
     return numbers
+
+
+def _start_process(process: Any) -> None:
+    """Start a process; if the server that forks processes is just ending, try until there is another server."""
+    for _ in range(ATTEMPTS):
+        try:
+            return process.start()
+        except (ConnectionError, EOFError):
+            time.sleep(SECONDS_TO_END / ATTEMPTS)
+    process.start()
 
 
 def shared_file(nbytes: int) -> int | None:
