@@ -327,7 +327,8 @@ def _start_process(process: Any) -> None:
     """Start a process; if the server that forks processes is just ending, try until there is another server."""
     for _ in range(ATTEMPTS):
         try:
-            return process.start()
+            process.start()
+            return
         except (ConnectionError, EOFError):
             time.sleep(SECONDS_TO_END / ATTEMPTS)
     process.start()
