@@ -73,6 +73,16 @@ def test_normalised_advantages_give_another_step(eager):
     assert (weights(one.policy) != weights(other.policy)).any()
 
 
+def learn_a2c(**kwargs):
+    env = vec(lambda: tiny.ConstantRewardEnv(episode_len=7), 2)
+    return weights(a2c.learn("mlp", env, total_timesteps=80, **{"lr": 0.05, **TINY, **kwargs}).policy)
+
+
+def test_n_step_returns_are_the_limit_of_gae(eager):
+    np.testing.assert_allclose(learn_a2c(), learn_a2c(lam=1 - 1e-9), rtol=1e-3, atol=1e-3)
+    assert (learn_a2c() != learn_a2c(lam=0.3)).any()
+
+
 @pytest.mark.parametrize("learn", [a2c.learn, ppo2.learn])
 def test_training_stops_at_a_mean_return(learn, tmp_path, eager):
     """The bound is judged once there are 100 episodes; each is worth 1 here."""

@@ -157,6 +157,10 @@ class Rollout:
         estimates = gae(self._bootstrapped(gamma), self.values, starts, self.last_values, last_starts, gamma, lam)
         return estimates.astype(np.float32)
 
+    def lambda_returns(self, gamma: float, lam: float) -> np.ndarray:
+        """Compute the values' targets [T, N] of GAE in float32: advantage estimates plus values."""
+        return self.advantages(gamma, lam) + self.values
+
     def n_step_returns(self, gamma: float) -> np.ndarray:
         """Compute discounted returns [T, N] in float32, to the episode's end or the value after the last step."""
         return n_step_returns(self._bootstrapped(gamma), self.ended, self.last_values, gamma).astype(np.float32)

@@ -18,6 +18,7 @@ class Config(PreviousAction, EpisodeLimits, SignalsConfig, OnPolicyConfig, Actor
     epsilon: float = arg(1e-5, "RMSProp's epsilon, inside the square root", at_least=0, after="lrschedule")
     alpha: float = arg(0.99, "decay rate of RMSProp's mean square", at_least=0, at_most=1)
     normalize_advantages: bool = arg(False, "standardize the advantages of each update", after="normalize_observations")
+    lam: Coefficient = arg(1.0, "GAE lambda; 1 for n-step returns", at_least=0, at_most=1, after="prev_action")
 
 
 ALGORITHM = Algorithm(

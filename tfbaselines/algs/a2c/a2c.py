@@ -4,7 +4,8 @@ Each update collects nsteps from every environment with the current policy and t
 
     L = E[-A log pi(a|s)] + vf_coef * E[(V(s) - R)^2] - ent_coef * H[pi],   A = R - V_old(s)
 
-where R is the discounted return to the episode's end, or to the value of the observation after the last step.
+where R is the discounted return to the episode's end, or to the value of the observation after the last step. With lam
+below 1, A is the generalized advantage estimate, and R = A + V_old(s).
 """
 
 from collections.abc import Callable
@@ -65,8 +66,13 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
         step = make_step(run, optimizer)
         streams = value_streams(run)
         model = PolicyModel(policy, optimizer, parts=streams.parts)
+
+        def returns_of(rollout: Rollout, gamma: float) -> np.ndarray:
+            lam = run.config.lam
+            return rollout.n_step_returns(gamma) if lam == 1 else rollout.lambda_returns(gamma, lam)
+
         for rollout in run.rollouts(model):
-            estimates = streams.estimates(rollout, Rollout.n_step_returns)
+            estimates = streams.estimates(rollout, returns_of)
             batch = rollout.batch(policy.recurrent, **estimates)
             statistics = step(batch, **run.rates(run.clock.fraction_after_update))
             statistics |= streams.learn(parts=1, epochs=1)

@@ -49,7 +49,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> "Model":
 
         def returns_of(rollout: Rollout, gamma: float) -> np.ndarray:
             if config.use_gae:
-                return rollout.advantages(gamma, run.config.lam) + rollout.values
+                return rollout.lambda_returns(gamma, run.config.lam)
             return rollout.n_step_returns(gamma)
 
         for rollout in run.rollouts(model, config.init_fn):
