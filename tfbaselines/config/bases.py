@@ -347,6 +347,12 @@ class OffPolicyConfig(SpinupConfig, SpinupReplayConfig):
         """Environment steps of each rank in the run."""
         return int(self.epochs * self.steps_per_epoch if self.total_timesteps is None else self.total_timesteps)
 
+    def check_needs(self, what: str, *names: str) -> None:
+        """Refuse values of arguments, other than the defaults, that need something else."""
+        for name in names:
+            if getattr(self, name) != self.arguments()[name].default:
+                raise bad_argument(name, getattr(self, name), f"needs {what}")
+
     def check_offline(self, *names: str) -> None:
         """Refuse arguments that only count offline when they are given without it; None means not given."""
         for name in names:

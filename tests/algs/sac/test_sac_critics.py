@@ -7,16 +7,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from actor_critics import BOUNDED, BOX, batch, make
+from joint_pass import joint_values, renormalized
 from small_environments import box, identity
 from small_runs import learn, rows, train
 
-from tfbaselines.algs.sac import Config, crossq
-from tfbaselines.algs.sac.crossq import BatchRenormalization, JointLosses, NormalizedCritic, StatisticsRule
+from tfbaselines.algs.sac import Config
+from tfbaselines.algs.sac.crossq import JointLosses
 from tfbaselines.algs.sac.dropout import SEED, DroppedCritic, DroppedLosses, dropped
 from tfbaselines.algs.sac.loss import Losses, Temperature
 from tfbaselines.algs.sac.tqc import QuantileLosses, truncated
 from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import UsageError
+from tfbaselines.learn import crossq
+from tfbaselines.learn.crossq import BatchRenormalization, NormalizedCritic, StatisticsRule
 
 ROWS, QUANTILES = 6, 5
 SWITCHES = {
@@ -77,16 +80,6 @@ def test_the_largest_quantiles_of_all_critics_are_dropped():
     np.testing.assert_array_equal(truncated(critics, 0), [[1.0, 7.0, 8.0, 9.0], [0.0, 1.0, 2.0, 3.0]])
 
 
-def renormalized_by_a_loop(x, mean, variance, warm):
-    columns = []
-    for column, running_mean, running_variance in zip(x.T, mean, variance, strict=True):
-        deviation, running = np.sqrt(column.var() + 1e-3), np.sqrt(running_variance + 1e-3)
-        r = min(max(deviation / running, 1 / 3), 3) if warm else 1.0
-        d = min(max((column.mean() - running_mean) / running, -5), 5) if warm else 0.0
-        columns.append((column - column.mean()) / deviation * r + d)
-    return np.stack(columns, axis=1)
-
-
 def test_batch_renormalization_against_a_loop(rng):
     norm = BatchRenormalization()
     norm.build((None, 3))
@@ -99,7 +92,7 @@ def test_batch_renormalization_against_a_loop(rng):
         with tf.GradientTape() as tape:
             scale, shift, penalty = norm.by_batch(tf.constant(x), tf.constant(warm))
         found = x * scale + shift
-        expected = renormalized_by_a_loop(x, mean, variance, warm)
+        expected = renormalized(x, mean, variance, warm)
         np.testing.assert_allclose(found, expected * [1, 2, 3] + [0, 0, 1], rtol=1e-4, atol=1e-4)
     gradients = tape.gradient(penalty, [one.value for one in norm.trainable_variables], unconnected_gradients="zero")
     rule.apply(gradients, tf.constant(0.0))
@@ -120,17 +113,7 @@ def test_the_joint_pass_against_a_loop(warm, rng, monkeypatch):
             norm.variance.assign(tf.abs(norm.variance.value))
     prepared = losses.prepare(transitions(rng))
     actions, logp = policy.head.sample(policy.act(prepared["next"]), prepared["noise_next"])
-    views = ((prepared["now"], prepared["actions"]), (prepared["next"], actions))
-    joint = np.concatenate([np.concatenate([view.encoded, one], axis=1) for view, one in views])
-    values = []
-    for critic in policy.critics:
-        x = joint
-        for norm, layer in zip(critic._norms, critic._dense, strict=True):
-            gamma, beta, mean, variance = norm.get_weights()
-            x = renormalized_by_a_loop(x, mean, variance, warm) * gamma + beta
-            x = x @ layer.kernel.numpy() + layer.bias.numpy()
-            x = x if layer is critic.layer else np.tanh(x)
-        values.append(x[:, 0])
+    values = joint_values(policy, prepared, actions, warm)
     following = np.min([value[ROWS:] for value in values], axis=0) - 0.3 * logp.numpy()
     goal = prepared["rewards"].numpy() + prepared["discount"].numpy() * following
     expected = [0.5 * np.mean((value[:ROWS] - goal) ** 2) for value in values]

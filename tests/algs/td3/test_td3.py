@@ -2,19 +2,33 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from actor_critics import BOUNDED, BOX, batch, make
 from gymnasium import spaces
 from helpers import mean_return, vec
+from joint_pass import joint_values
 from small_environments import box, counting, still
-from small_runs import joined, learn, learn_eagerly, weights
+from small_runs import joined, learn, learn_eagerly, train, weights
 
 from tfbaselines.algs import td3
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
+from tfbaselines.errors import UsageError
+from tfbaselines.learn import crossq
+from tfbaselines.learn.crossq import NormalizedCritic
+from tfbaselines.learn.losses import views
+from tfbaselines.learn.optimizers import AveragedPolicy
+from tfbaselines.policy.bounded import DeterministicHead
 
 BOUNDS = spaces.Box(np.array([[-1.0, 2.0]], np.float32), np.array([[3.0, 2.5]], np.float32))
 
 
 # Arguments.
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +42,50 @@ def default():
 )
 def test_other_words_for_the_same(same, default, eager):
     assert weights(learn("td3", box(), 3, **same).policy).tolist() == weights(default.policy).tolist()
+
+
+# Critics without targets.
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_the_joint_pass_against_a_loop(warm, rng, monkeypatch):
+    """The next action is the actor's own, with noise, inside the bounds."""
+    monkeypatch.setattr(crossq, "WARM_UP", 0 if warm else 10**9)
+    policy = make(head=DeterministicHead, kind={"make_critic": NormalizedCritic}, activation="tanh")
+    for critic in policy.critics:
+        for norm in critic._norms:
+            norm.variance.assign(tf.abs(norm.variance.value))
+    rows = {"obs": batch(BOX, 6, 1), "next_obs": batch(BOX, 6, 2), "actions": batch(BOUNDED, 6, 3)}
+    rows |= {name: rng.normal(size=6).astype(np.float32) for name in ("rewards", "discount")}
+    rows["noise"] = rng.normal(size=(6, 2)).astype(np.float32)
+    prepared = rows | views(policy, {name: tf.constant(array) for name, array in rows.items()})
+    actions = policy.head.mode(policy.act(prepared["next"])).numpy() + rows["noise"]
+    values = joint_values(policy, prepared, np.clip(actions, BOUNDED.low, BOUNDED.high), warm)
+    goal = rows["rewards"] + rows["discount"] * np.min([value[6:] for value in values], axis=0)
+    update = td3.make_update(policy, AveragedPolicy(policy, policy, 0.995), td3.Config(critic="crossq"))
+    found = update.block({name: array[None] for name, array in rows.items()}, q_lr=1e-3, pi_lr=1e-3)
+    np.testing.assert_allclose(found["LossQ"], [sum(np.mean((value[:6] - goal) ** 2) for value in values)], rtol=1e-3)
+
+
+def test_critics_without_targets_go_on_after_a_stop(eager, tmp_path):
+    whole = train(tmp_path / "whole", "td3", box(2), 4, critic="crossq")
+    train(tmp_path / "half", "td3", box(2), 2, critic="crossq")
+    resumed = train(tmp_path / "half", "td3", box(2), 4, critic="crossq", run=RunOptions(resume=str(tmp_path / "half")))
+    np.testing.assert_equal(resumed.state(), whole.state())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"memory_size": 4}, "critic='crossq' is not valid: 'plain' with memory_size"),
+        ({"critic_layer_norm": True}, "critic_layer_norm=True is not valid: needs critic='plain'"),
+        ({"offline": "x.npz"}, "critic='crossq' is not valid: needs no offline"),
+    ],
+)
+def test_what_critics_without_targets_cannot_have(given, message):
+    with pytest.raises(UsageError) as error:
+        td3.Config.of({"critic": "crossq"} | given)
+    assert str(error.value).startswith(message)
 
 
 # Noise and rates.

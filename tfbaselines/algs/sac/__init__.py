@@ -119,27 +119,22 @@ class Config(ExplorationConfig, PreviousAction, EpisodeReturn, PretrainingConfig
         if self.policy_delay is None:
             self.policy_delay = CROSSQ_DELAY if self.critic == "crossq" else 1
         if self.critic != "tqc":
-            self._needs("critic='tqc'", "num_quantiles", "drop_quantiles")
+            self.check_needs("critic='tqc'", "num_quantiles", "drop_quantiles")
         elif self.drop_quantiles >= self.num_quantiles:
             raise bad_argument("drop_quantiles", self.drop_quantiles, f"below num_quantiles={self.num_quantiles}")
         if self.critic == "crossq":
             if self.memory_size is not None:
                 raise bad_argument("critic", self.critic, "'plain' or 'tqc' with memory_size")
-            self._needs("critic='plain' or 'tqc'", "critic_dropout", "critic_layer_norm")
+            self.check_needs("critic='plain' or 'tqc'", "critic_dropout", "critic_layer_norm")
         if self.signals is not None or self.offline is not None:
-            self._needs("neither reward_signals nor offline", "critic", "critic_dropout")
+            self.check_needs("neither reward_signals nor offline", "critic", "critic_dropout")
 
     def _check_resets(self) -> None:
         if self.signals is not None or self.offline is not None:
-            self._needs("neither reward_signals nor offline", "reset_interval")
+            self.check_needs("neither reward_signals nor offline", "reset_interval")
         if self.reset_interval is not None and 0 < self.run_steps < 2 * self.reset_interval:
             accepted = f"at most half of the run's {self.run_steps} steps, or the networks never begin anew"
             raise bad_argument("reset_interval", self.reset_interval, accepted)
-
-    def _needs(self, what: str, *names: str) -> None:
-        for name in names:
-            if getattr(self, name) != Config.arguments()[name].default:
-                raise bad_argument(name, getattr(self, name), f"needs {what}")
 
     @property
     def learns_alpha(self) -> bool:

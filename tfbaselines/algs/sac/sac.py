@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.algs.sac import ALGORITHM, Config
-from tfbaselines.algs.sac.crossq import JointLosses, NormalizedCritic
+from tfbaselines.algs.sac.crossq import JointLosses
 from tfbaselines.algs.sac.dropout import DroppedCritic, DroppedLosses
 from tfbaselines.algs.sac.loss import Choices, Losses, SampledActions, Temperature
 from tfbaselines.algs.sac.offline import ConservativeLosses
@@ -27,6 +27,7 @@ from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import UsageError, bad_argument, given
+from tfbaselines.learn.crossq import NormalizedCritic
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import AveragedPolicy, with_targets
 from tfbaselines.policy.actor_critic import ActorCritic

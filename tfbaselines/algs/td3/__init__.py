@@ -6,6 +6,7 @@ from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import EpisodeReturn, OffPolicyConfig, PreviousAction
 from tfbaselines.config.config import Coefficient, Schedule, arg
 from tfbaselines.config.groups import ExplorationConfig
+from tfbaselines.errors import bad_argument
 from tfbaselines.loading import lazily
 
 
@@ -30,9 +31,22 @@ class Config(ExplorationConfig, PreviousAction, EpisodeReturn, OffPolicyConfig):
         after="offline",
     )
 
+    critic: str = arg(
+        "plain",
+        "kind of critics: 'plain'; 'crossq': batch renormalization in place of targets",
+        choices=("plain", "crossq"),
+        after="noise_correlation",
+    )
+
     def check(self) -> None:
         super().check()
         self.check_offline("bc_alpha")
+        if self.critic == "crossq":
+            if self.memory_size is not None:
+                raise bad_argument("critic", self.critic, "'plain' with memory_size")
+            self.check_needs("critic='plain'", "critic_layer_norm")
+        if self.offline is not None:
+            self.check_needs("no offline", "critic")
         if self.normalize_observations is None:
             self.normalize_observations = self.offline is not None
 

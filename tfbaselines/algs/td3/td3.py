@@ -5,8 +5,9 @@ The critics q1, q2 minimize (q_i(s, a) - y)^2 with
     y = r + gamma (1 - d) min_i q_i'(s', a'),   a' = clip(pi'(s') + clip(noise, -noise_clip, noise_clip), bounds)
 
 and in every policy_delay-th step the actor maximizes q1(s, pi(s)) and the targets (') follow by polyak averaging.
-Learning from a data set alone, the actor also stays near the data's actions: TD3+BC (Fujimoto and Gu 2021,
-arXiv:2106.06860).
+With critic='crossq' there are no targets: a' is the actor's, and one pass through the critics computes both values, as
+learn/crossq.py explains. Learning from a data set alone, the actor also stays near the data's actions: TD3+BC (Fujimoto
+and Gu 2021, arXiv:2106.06860).
 """
 
 from functools import partial
@@ -19,6 +20,7 @@ from tfbaselines.algs.td3 import ALGORITHM, Config
 from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.learn.crossq import NormalizedCritic, StatisticsRule, joint_rule, joint_values
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.losses import (
     Batch,
@@ -45,18 +47,24 @@ BC_ALPHA = 2.5
 
 def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, comm: Any = None) -> Engine:
     """Make the gradient steps of an actor and its critics, with the target networks."""
-    target, delay = averaged.policy, config.policy_delay
+    joint = config.critic == "crossq"
+    target, delay = policy if joint else averaged.policy, config.policy_delay
+    rule, critic_rule = (joint_rule(), StatisticsRule()) if joint else (Adam(epsilon=ADAM_EPSILON) for _ in range(2))
 
     def prepare(batch: Batch) -> Batch:
         batch = batch | views(policy, batch)
         actions = target_actions(target, batch["next"], batch["noise"])
-        value = tf.reduce_min(tf.stack(target.q(batch["next"], actions)), axis=0)
-        return batch | {"targets": targets(batch, value)}
+        if joint:
+            return batch | {"next_actions": actions}
+        return batch | {"targets": targets(batch, policy.least(target.q(batch["next"], actions)))}
 
     def critic_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
-        values = policy.q(batch["now"], batch["actions"])
-        loss = tf.add_n([weighted_mean(batch, tf.square(q - batch["targets"])) for q in values])
-        return loss, {"LossQ": loss} | spreads(batch, values) | td_errors(batch, values[0])
+        if not joint:
+            return squared_errors(batch, policy.q(batch["now"], batch["actions"]))
+        values, following, penalty = joint_values(policy, batch, critic_rule.warm)
+        batch = batch | {"targets": tf.stop_gradient(targets(batch, policy.least(following)))}
+        loss, statistics = squared_errors(batch, values)
+        return loss + penalty, statistics
 
     def actor_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
         actions = policy.head.mode(policy.act(batch["now"]))
@@ -69,11 +77,18 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, c
         return loss, {"LossPi": loss, "LossBC": distance}
 
     phases = [
-        Phase("critic", critic_loss, policy.critic_variables, Adam(epsilon=ADAM_EPSILON), "q_lr"),
-        Phase("actor", actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON), "pi_lr", delay),
+        Phase("critic", critic_loss, policy.critic_variables, critic_rule, "q_lr"),
+        Phase("actor", actor_loss, policy.acting_variables, rule, "pi_lr", delay),
     ]
     jit = compile_with_xla(policy, config.batch_size)
-    return Engine(phases, prepare=prepare, after=averaged.step, after_every=delay, jit=jit, comm=comm)
+    after = None if joint else averaged.step
+    return Engine(phases, prepare=prepare, after=after, after_every=delay, jit=jit, comm=comm)
+
+
+def squared_errors(batch: Batch, values: list[tf.Tensor]) -> tuple[tf.Tensor, Statistics]:
+    """Return sum_i E[(q_i - y)^2] of critics' values [B], and their statistics."""
+    loss = tf.add_n([weighted_mean(batch, tf.square(q - batch["targets"])) for q in values])
+    return loss, {"LossQ": loss} | spreads(batch, values) | td_errors(batch, values[0])
 
 
 @takes(ALGORITHM)
@@ -107,7 +122,8 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
 
 def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> ActorCritic:
     """Make a deterministic actor with critics."""
-    return make_actor_critic(network, env, config, comm, head=DeterministicHead)
+    kind = {"make_critic": NormalizedCritic} if config.critic == "crossq" else {}
+    return make_actor_critic(network, env, config, comm, head=DeterministicHead, kind=kind)
 
 
 def behavior_regularized(
