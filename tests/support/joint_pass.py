@@ -14,8 +14,8 @@ def renormalized(x, mean, variance, warm):
     return np.stack(columns, axis=1)
 
 
-def joint_values(policy, prepared, actions, warm):
-    """Compute the values of each critic with tanh units, of this step's rows and then of the next one's."""
+def joint_quantiles(policy, prepared, actions, warm):
+    """Compute the quantiles [2B, M] of each critic with tanh units, of this step's rows and then of the next one's."""
     views = ((prepared["now"], prepared["actions"]), (prepared["next"], actions))
     joint = np.concatenate([np.concatenate([view.encoded, one], axis=1) for view, one in views])
     values = []
@@ -26,5 +26,10 @@ def joint_values(policy, prepared, actions, warm):
             x = renormalized(x, mean, variance, warm) * gamma + beta
             x = x @ layer.kernel.numpy() + layer.bias.numpy()
             x = x if layer is critic.layer else np.tanh(x)
-        values.append(x[:, 0])
+        values.append(x)
     return values
+
+
+def joint_values(policy, prepared, actions, warm):
+    """The same for critics without quantiles: values [2B]."""
+    return [values[:, 0] for values in joint_quantiles(policy, prepared, actions, warm)]

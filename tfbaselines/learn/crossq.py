@@ -100,7 +100,7 @@ class NormalizedCritic(Critic):
         return in_full(rows)
 
     def by_batch(self, rows: tf.Tensor, warm: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the values [B, 1], normalized by the batch, and the sum of the layers' penalties."""
+        """Return the values [B, M], normalized by the batch, and the sum of the layers' penalties."""
         penalties = []
         for norm, layer in zip(self._norms, self._dense, strict=True):
             scale, shift, penalty = norm.by_batch(rows, warm)
@@ -161,7 +161,9 @@ def joint_rule() -> Adam:
 def joint_values(
     policy: ActorCritic, batch: Batch, warm: tf.Tensor
 ) -> tuple[list[tf.Tensor], list[tf.Tensor], tf.Tensor]:
-    """Return each critic's values [B] of this step and of the next one, and the penalty to add to the loss.
+    """Return each critic's values [B, M] of this step and of the next one, and the penalty to add to the loss.
+
+    M is the number of the critics' quantiles, 1 without.
 
     Args:
         policy: has NormalizedCritics.
@@ -171,5 +173,5 @@ def joint_values(
     pairs = (("now", "actions"), ("next", "next_actions"))
     rows = tf.concat([policy.critic_rows(batch[view], batch[actions]) for view, actions in pairs], axis=0)
     joint = [critic.by_batch(rows, warm) for critic in policy.critics]
-    now, following = zip(*(tf.split(values[:, 0], 2) for values, _ in joint), strict=True)
+    now, following = zip(*(tf.split(values, 2) for values, _ in joint), strict=True)
     return list(now), list(following), tf.add_n([penalty for _, penalty in joint])

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from actor_critics import BOUNDED, BOX, batch, make
-from joint_pass import joint_values, renormalized
+from joint_pass import joint_quantiles, joint_values, renormalized
 from small_environments import box, identity
 from small_runs import learn, rows, train
 
 from tfbaselines.algs.sac import Config
-from tfbaselines.algs.sac.crossq import JointLosses
+from tfbaselines.algs.sac.crossq import JointLosses, JointQuantileLosses
 from tfbaselines.algs.sac.dropout import SEED, DroppedCritic, DroppedLosses, dropped
 from tfbaselines.algs.sac.loss import Losses, Temperature
 from tfbaselines.algs.sac.tqc import QuantileLosses, truncated
@@ -25,6 +25,7 @@ ROWS, QUANTILES = 6, 5
 SWITCHES = {
     "tqc": {"critic": "tqc", "critics": 3, "num_quantiles": 6},
     "crossq": {"critic": "crossq", "policy_delay": 2},
+    "tqc_crossq": {"critic": "tqc_crossq", "num_quantiles": 6},
     "droq": {"critic_dropout": 0.2, "critic_layer_norm": True, "num_update": 4},
 }
 
@@ -121,6 +122,21 @@ def test_the_joint_pass_against_a_loop(warm, rng, monkeypatch):
     np.testing.assert_allclose([statistics["LossQ1"], statistics["LossQ2"]], expected, rtol=1e-3)
 
 
+def test_the_joint_pass_of_quantiles_against_a_loop(rng):
+    policy = make(kind={"make_critic": NormalizedCritic, "quantiles": QUANTILES}, activation="tanh")
+    losses = JointQuantileLosses(policy, policy, Temperature(0.3), dropped=1)
+    losses.critic_rule.build(policy.critic_variables)
+    prepared = losses.prepare(transitions(rng))
+    actions, logp = policy.head.sample(policy.act(prepared["next"]), prepared["noise_next"])
+    values = joint_quantiles(policy, prepared, actions, warm=False)
+    kept = np.sort(np.concatenate([value[ROWS:] for value in values], axis=1))[:, : 2 * QUANTILES - 2]
+    rewards, discount = (prepared[name].numpy()[:, None] for name in ("rewards", "discount"))
+    goal = rewards + discount * (kept - 0.3 * logp.numpy()[:, None])
+    expected = [quantile_loss_by_a_loop(value[:ROWS], goal) for value in values]
+    _, statistics = losses.critic_loss(prepared)
+    np.testing.assert_allclose([statistics["LossQ1"], statistics["LossQ2"]], expected, rtol=1e-3)
+
+
 def test_masks_of_dropout():
     keras.utils.set_random_seed(0)
     policy = make(kind={"make_critic": partial(DroppedCritic, rate=0.25)}, critic_layer_norm=True)
@@ -167,7 +183,7 @@ def test_a_resumed_run_goes_on_as_if_nothing_had_happened(switch, eager, tmp_pat
 
 def test_mistakes():
     for given, message in (
-        ({"num_quantiles": 7}, "num_quantiles=7 is not valid: needs critic='tqc'"),
+        ({"num_quantiles": 7}, "num_quantiles=7 is not valid: needs critic='tqc' or 'tqc_crossq'"),
         ({"critic": "tqc", "num_quantiles": 4, "drop_quantiles": 4}, "drop_quantiles=4 is not valid: below"),
         ({"critic": "crossq", "memory_size": 4}, "critic='crossq' is not valid: 'plain' or 'tqc' with memory_size"),
         ({"critic": "crossq", "critic_dropout": 0.1}, "critic_dropout=0.1 is not valid: needs critic='plain' or 'tqc'"),

@@ -50,18 +50,16 @@ class Config(ExplorationConfig, PreviousAction, EpisodeReturn, PretrainingConfig
     critic: str = arg(
         "plain",
         "kind of critics: 'plain'; 'tqc': quantiles, of which the targets drop the largest; 'crossq': batch "
-        "renormalization in place of targets",
-        choices=("plain", "tqc", "crossq"),
+        "renormalization in place of targets; 'tqc_crossq': both",
+        choices=("plain", "tqc", "crossq", "tqc_crossq"),
     )
-    num_quantiles: int = arg(25, "quantiles of each critic with critic='tqc'", at_least=1, limit=10**4)
-    drop_quantiles: int = arg(
-        2, "largest quantiles that the targets drop, times the number of critics, with critic='tqc'", at_least=0
-    )
+    num_quantiles: int = arg(25, "quantiles of each critic with critic='tqc' or 'tqc_crossq'", at_least=1, limit=10**4)
+    drop_quantiles: int = arg(2, "largest quantiles that the targets drop, times the number of critics", at_least=0)
     critic_dropout: float = arg(
         0.0, "dropout rate of the critics' hidden layers; DroQ: 0.01 with critic_layer_norm", at_least=0, at_most=0.9
     )
     policy_delay: int | None = arg(
-        None, "critic steps per step of actor and temperature; None for 3 with critic='crossq', else 1", at_least=1
+        None, "critic steps per step of actor and temperature; None for 3 without targets, else 1", at_least=1
     )
     weight_decay: float = arg(
         0.0,
@@ -117,12 +115,12 @@ class Config(ExplorationConfig, PreviousAction, EpisodeReturn, PretrainingConfig
 
     def _check_critics(self) -> None:
         if self.policy_delay is None:
-            self.policy_delay = CROSSQ_DELAY if self.critic == "crossq" else 1
-        if self.critic != "tqc":
-            self.check_needs("critic='tqc'", "num_quantiles", "drop_quantiles")
+            self.policy_delay = CROSSQ_DELAY if self.joint else 1
+        if not self.quantiles:
+            self.check_needs("critic='tqc' or 'tqc_crossq'", "num_quantiles", "drop_quantiles")
         elif self.drop_quantiles >= self.num_quantiles:
             raise bad_argument("drop_quantiles", self.drop_quantiles, f"below num_quantiles={self.num_quantiles}")
-        if self.critic == "crossq":
+        if self.joint:
             if self.memory_size is not None:
                 raise bad_argument("critic", self.critic, "'plain' or 'tqc' with memory_size")
             self.check_needs("critic='plain' or 'tqc'", "critic_dropout", "critic_layer_norm")
@@ -135,6 +133,16 @@ class Config(ExplorationConfig, PreviousAction, EpisodeReturn, PretrainingConfig
         if self.reset_interval is not None and 0 < self.run_steps < 2 * self.reset_interval:
             accepted = f"at most half of the run's {self.run_steps} steps, or the networks never begin anew"
             raise bad_argument("reset_interval", self.reset_interval, accepted)
+
+    @property
+    def quantiles(self) -> bool:
+        """The critics have quantiles."""
+        return self.critic in ("tqc", "tqc_crossq")
+
+    @property
+    def joint(self) -> bool:
+        """The critics have batch renormalization, and one joint pass in place of targets."""
+        return self.critic in ("crossq", "tqc_crossq")
 
     @property
     def learns_alpha(self) -> bool:

@@ -8,9 +8,11 @@ from typing import Any
 import tensorflow as tf
 
 from tfbaselines.algs.sac.loss import Losses, squared_errors
+from tfbaselines.algs.sac.tqc import mean_value, quantile_errors, truncated
 from tfbaselines.learn.crossq import StatisticsRule, joint_rule, joint_values
 from tfbaselines.learn.losses import Batch, Statistics, targets, views
 from tfbaselines.learn.optimizers import Optimizer
+from tfbaselines.policy.actor_critic import View
 
 
 class JointLosses(Losses):
@@ -32,8 +34,31 @@ class JointLosses(Losses):
         return batch | {"next_actions": actions, "next_logp": logp}
 
     def critic_loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
-        now, following, penalty = joint_values(self._policy, batch, self._statistics_rule.warm)
+        *both, penalty = joint_values(self._policy, batch, self._statistics_rule.warm)
+        now, following = ([q[:, 0] for q in each] for each in both)
         soft = self._policy.least(following) - self.temperature() * batch["next_logp"]
         batch = batch | {"targets": tf.stop_gradient(targets(batch, soft))}
         loss, statistics = squared_errors(batch, now)
         return loss + penalty, statistics
+
+
+class JointQuantileLosses(JointLosses):
+    """The joint pass with TQC's quantiles in the critics.
+
+    Args:
+        parts: arguments of Losses; the critics have quantiles.
+        dropped: number of the largest quantiles that the targets drop, for each critic.
+    """
+
+    def __init__(self, *parts: Any, dropped: int) -> None:
+        super().__init__(*parts)
+        self._dropped = dropped
+
+    def critic_loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
+        now, following, penalty = joint_values(self._policy, batch, self._statistics_rule.warm)
+        soft = truncated(following, self._dropped) - self.temperature() * batch["next_logp"][:, None]
+        loss, statistics = quantile_errors(batch | {"targets": tf.stop_gradient(targets(batch, soft))}, now)
+        return loss + penalty, statistics
+
+    def _value(self, view: View, noise: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
+        return mean_value(self._policy, view, noise)

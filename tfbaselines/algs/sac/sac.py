@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.algs.sac import ALGORITHM, Config
-from tfbaselines.algs.sac.crossq import JointLosses
+from tfbaselines.algs.sac.crossq import JointLosses, JointQuantileLosses
 from tfbaselines.algs.sac.dropout import DroppedCritic, DroppedLosses
 from tfbaselines.algs.sac.loss import Choices, Losses, SampledActions, Temperature
 from tfbaselines.algs.sac.offline import ConservativeLosses
@@ -154,6 +154,7 @@ _LOSSES: dict[str, Callable[[tuple, Config], Losses]] = {
     "plain": lambda parts, config: Losses(*parts),
     "tqc": lambda parts, config: QuantileLosses(*parts, dropped=config.drop_quantiles),
     "crossq": lambda parts, config: JointLosses(*parts),
+    "tqc_crossq": lambda parts, config: JointQuantileLosses(*parts, dropped=config.drop_quantiles),
 }
 
 
@@ -163,8 +164,8 @@ def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
         raise UsageError(f"sac needs bounded Box, Discrete or MultiDiscrete actions, not {space}")
     head = SquashedGaussianHead if isinstance(space, spaces.Box) else make_pdtype
-    kind: dict[str, Any] = {"quantiles": config.num_quantiles} if config.critic == "tqc" else {}
-    if config.critic == "crossq":
+    kind: dict[str, Any] = {"quantiles": config.num_quantiles} if config.quantiles else {}
+    if config.joint:
         kind["make_critic"] = NormalizedCritic
     elif config.critic_dropout:
         kind["make_critic"] = partial(DroppedCritic, rate=config.critic_dropout)

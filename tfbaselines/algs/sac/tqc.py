@@ -23,7 +23,7 @@ from tfbaselines.learn.losses import (
     views,
     weighted_mean,
 )
-from tfbaselines.policy.actor_critic import View
+from tfbaselines.policy.actor_critic import ActorCritic, View
 
 
 class QuantileLosses(Losses):
@@ -45,16 +45,25 @@ class QuantileLosses(Losses):
         return batch | {"targets": targets(batch, kept - self.temperature() * logp[:, None])}
 
     def critic_loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
-        every = self._policy.quantiles(batch["now"], batch["actions"])
-        losses = [weighted_mean(batch, quantile_huber(q, batch["targets"]) / q.shape[1]) for q in every]
-        values = [tf.reduce_mean(quantiles, axis=1) for quantiles in every]
-        statistics = {f"LossQ{i}": loss for i, loss in enumerate(losses, 1)} | spreads(batch, values)
-        means = batch | {"targets": tf.reduce_mean(batch["targets"], axis=1)}
-        return tf.add_n(losses) / len(losses), statistics | td_errors(means, values[0])
+        return quantile_errors(batch, self._policy.quantiles(batch["now"], batch["actions"]))
 
     def _value(self, view: View, noise: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
-        actions, logp = self._policy.head.sample(self._policy.act(view), noise)
-        return tf.reduce_mean(tf.stack(self._policy.q(view, actions)), axis=0), logp
+        return mean_value(self._policy, view, noise)
+
+
+def quantile_errors(batch: Batch, every: list[tf.Tensor]) -> tuple[tf.Tensor, Statistics]:
+    """Return the mean quantile Huber loss of critics' quantiles [B, M] at the targets, and their statistics."""
+    losses = [weighted_mean(batch, quantile_huber(q, batch["targets"]) / q.shape[1]) for q in every]
+    values = [tf.reduce_mean(quantiles, axis=1) for quantiles in every]
+    statistics = {f"LossQ{i}": loss for i, loss in enumerate(losses, 1)} | spreads(batch, values)
+    means = batch | {"targets": tf.reduce_mean(batch["targets"], axis=1)}
+    return tf.add_n(losses) / len(losses), statistics | td_errors(means, values[0])
+
+
+def mean_value(policy: ActorCritic, view: View, noise: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
+    """Draw a ~ pi(s) and return the mean of the critics' values of it and log pi(a|s), each [B]."""
+    actions, logp = policy.head.sample(policy.act(view), noise)
+    return tf.reduce_mean(tf.stack(policy.q(view, actions)), axis=0), logp
 
 
 def truncated(quantiles: list[tf.Tensor], dropped: int) -> tf.Tensor:
