@@ -11,7 +11,7 @@ from worker_processes import all_gone, process_numbers, running, step
 
 from tfbaselines.envs.tiny import ConstantRewardEnv
 from tfbaselines.envs.vec import SubprocVecEnv
-from tfbaselines.envs.vec.processes import START_METHOD
+from tfbaselines.envs.vec.starting import START_METHOD
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers are forked from a server on Linux alone")
 

@@ -29,7 +29,8 @@ from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.options import RunOptions, callbacks_of
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.base import CloudpickleWrapper
-from tfbaselines.envs.vec.processes import shared_file, without_a_missing_script, workers_environment
+from tfbaselines.envs.vec.processes import shared_file
+from tfbaselines.envs.vec.starting import without_a_missing_script, workers_environment
 from tfbaselines.envs.vec.worker import SECONDS_TO_END, send_quietly
 from tfbaselines.errors import LostWorkerError, UsageError, bad_argument
 from tfbaselines.logs import logger

@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from typing import Any
@@ -19,29 +19,21 @@ from typing import Any
 import gymnasium
 from gymnasium import spaces
 
-from tfbaselines import LEFT_OUT
 from tfbaselines.envs.vec.base import CloudpickleWrapper
 from tfbaselines.envs.vec.observations import observation_bytes
-from tfbaselines.envs.vec.worker import (
-    BY_PARENT,
-    SAFE_PATH,
-    SECONDS_TO_END,
-    environment_name,
-    send_quietly,
-    serve,
+from tfbaselines.envs.vec.starting import (
+    FORKED,
+    Surroundings,
+    start_process,
+    without_a_missing_script,
+    workers_environment,
 )
+from tfbaselines.envs.vec.worker import SECONDS_TO_END, environment_name, send_quietly, serve
 from tfbaselines.errors import ObservationError, UsageError, WorkerError, warn
 from tfbaselines.files import MIB, require_memory
-from tfbaselines.loading import GL, WORKERS_GL
-from tfbaselines.parallel import mpi
 
 # The least memory that a worker takes for itself.
 WORKER_BYTES = 24 * MIB
-
-# How workers start: on Linux they are forked from a server without threads (forked.py), elsewhere each starts Python.
-FORKED = "tfbaselines.envs.vec.forked"
-START_METHOD = "forkserver" if sys.platform == "linux" else "spawn"
-ATTEMPTS = 20
 
 # Commands with a time limit, `step_timeout`.
 TIMED = ("step", "reset")
@@ -118,7 +110,7 @@ class Workers:
         process = self._spawner.Process(target=serve, args=arguments, daemon=True)
         try:
             with without_a_missing_script():
-                _start_process(process)
+                start_process(process)
         except (OSError, EOFError) as error:
             self.end()
             reason = f"worker process {number} of {len(self)} does not start ({error})"
@@ -293,47 +285,6 @@ class Workers:
         return not self._ending.still_active()
 
 
-class Surroundings:
-    """What a worker has from its parent when it unpickles this: environment variables, output and error streams.
-
-    A worker that is forked from a server has those of the server, which started at another time.
-    """
-
-    def __init__(self) -> None:
-        self._variables = dict(os.environ)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"variables": self._variables, "streams": {number: reduction.DupFd(number) for number in _streams()}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        os.environ.clear()
-        os.environ.update(state["variables"])
-        for number, stream in state["streams"].items():
-            os.dup2(given := stream.detach(), number)
-            os.close(given)
-
-
-def _streams() -> list[int]:
-    """Return the descriptors of standard output and error that are open."""
-    numbers = []
-    for number in (1, 2):
-        with contextlib.suppress(OSError):
-            os.fstat(number)
-            numbers.append(number)
-    return numbers
-
-
-def _start_process(process: Any) -> None:
-    """Start a process; if the server that forks processes is just ending, try until there is another server."""
-    for _ in range(ATTEMPTS):
-        try:
-            process.start()
-            return
-        except (ConnectionError, EOFError):
-            time.sleep(SECONDS_TO_END / ATTEMPTS)
-    process.start()
-
-
 def shared_file(nbytes: int) -> int | None:
     """Return the descriptor of a file without a name that processes can map; None where that is not possible."""
     if not (reduction.HAVE_SEND_HANDLE and os.name == "posix"):
@@ -366,38 +317,3 @@ def _end(pipes: list[Any], processes: list[Any], memory: list[int]) -> None:
         process.join()
     for descriptor in memory:
         os.close(descriptor)
-
-
-@contextlib.contextmanager
-def workers_environment() -> Iterator[None]:
-    """Hide the MPI job, so that a worker does not take itself for one of its ranks, and show the workers' OpenGL.
-
-    If our command left the working directory out of sys.path, so does a worker that starts.
-    """
-    environment = dict(os.environ)
-    try:
-        os.environ.clear()
-        os.environ.update(mpi.without_launcher(environment))
-        if LEFT_OUT:
-            os.environ.setdefault(SAFE_PATH, BY_PARENT)
-        if WORKERS_GL in environment:
-            os.environ[GL] = environment[WORKERS_GL]
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(environment)
-
-
-@contextlib.contextmanager
-def without_a_missing_script() -> Iterator[None]:
-    """Keep workers from running a script that is no file, such as a program from standard input."""
-    main = sys.modules["__main__"]
-    path = getattr(main, "__file__", None)
-    if path is None or os.path.exists(path):
-        yield
-        return
-    del main.__file__
-    try:
-        yield
-    finally:
-        main.__file__ = path

@@ -11,7 +11,8 @@ from tfbaselines.envs.parameterized import assign_parameters
 from tfbaselines.envs.state import full_state, joined_states, restore_full_state, separate_states
 from tfbaselines.envs.vec.base import StepResult, VecEnv
 from tfbaselines.envs.vec.observations import AFTER_RESET, Fit, NumberChecks, Observations
-from tfbaselines.envs.vec.processes import START_METHOD, Workers
+from tfbaselines.envs.vec.processes import Workers
+from tfbaselines.envs.vec.starting import START_METHOD
 from tfbaselines.envs.vec.worker import (
     begin,
     close,

@@ -224,7 +224,7 @@ def serve(pipe: Connection, parents_end: Connection, parents: Any, makers: Cloud
     Args:
         pipe: carries (command, data) in and (None, answer) or (kind of error, text) out.
         parents_end: other end of the pipe. A forked worker has a copy, which would keep the pipe open.
-        parents: Surroundings (processes.py), which are set before the makers are unpickled; None if there is no need.
+        parents: Surroundings (starting.py), which are set before the makers are unpickled; None if there is no need.
         makers: functions that make the worker's environments.
         first: number of the worker's first environment.
     """
