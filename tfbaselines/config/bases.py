@@ -353,12 +353,6 @@ class OffPolicyConfig(SpinupConfig, SpinupReplayConfig):
             if getattr(self, name) != self.arguments()[name].default:
                 raise bad_argument(name, getattr(self, name), f"needs {what}")
 
-    def check_offline(self, *names: str) -> None:
-        """Refuse arguments that only count offline when they are given without it; None means not given."""
-        for name in names:
-            if self.offline is None and getattr(self, name) is not None:
-                raise bad_argument(name, getattr(self, name), "needs offline")
-
 
 @dataclass(kw_only=True)
 class SearchConfig(EvaluatedConfig):

@@ -158,12 +158,11 @@ def joint_rule() -> Adam:
     return Adam(beta_1=BETA_1, epsilon=ADAM_EPSILON)
 
 
-def joint_values(
-    policy: ActorCritic, batch: Batch, warm: tf.Tensor
-) -> tuple[list[tf.Tensor], list[tf.Tensor], tf.Tensor]:
-    """Return each critic's values [B, M] of this step and of the next one, and the penalty to add to the loss.
+Joint = tuple[list[tf.Tensor], list[tf.Tensor], tf.Tensor]
 
-    M is the number of the critics' quantiles, 1 without.
+
+def joint_quantiles(policy: ActorCritic, batch: Batch, warm: tf.Tensor) -> Joint:
+    """Return each critic's quantiles [B, M] of this step and of the next one, and the penalty to add to the loss.
 
     Args:
         policy: has NormalizedCritics.
@@ -175,3 +174,9 @@ def joint_values(
     joint = [critic.by_batch(rows, warm) for critic in policy.critics]
     now, following = zip(*(tf.split(values, 2) for values, _ in joint), strict=True)
     return list(now), list(following), tf.add_n([penalty for _, penalty in joint])
+
+
+def joint_values(policy: ActorCritic, batch: Batch, warm: tf.Tensor) -> Joint:
+    """Return the same for critics without quantiles: values [B]."""
+    now, following, penalty = joint_quantiles(policy, batch, warm)
+    return [q[:, 0] for q in now], [q[:, 0] for q in following], penalty

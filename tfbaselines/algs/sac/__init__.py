@@ -109,7 +109,8 @@ class Config(ExplorationConfig, PreviousAction, EpisodeReturn, PretrainingConfig
             raise bad_argument("critics", self.critics, "2 with reward_signals: a pair for each")
         if self.offline is not None and self.signals is not None:
             raise bad_argument("reward_signals", self.reward_signals, "None with offline: the data set has its rewards")
-        self.check_offline("cql_weight", "cql_threshold", "cql_actions")
+        if self.offline is None:
+            self.check_needs("offline", "cql_weight", "cql_threshold", "cql_actions")
         if self.cql_threshold is not None and self.cql_weight == 0:
             raise bad_argument("cql_weight", self.cql_weight, "above 0 with cql_threshold, which multiplies it")
 

@@ -8,11 +8,10 @@ from typing import Any
 import tensorflow as tf
 
 from tfbaselines.algs.sac.loss import Losses, squared_errors
-from tfbaselines.algs.sac.tqc import mean_value, quantile_errors, truncated
-from tfbaselines.learn.crossq import StatisticsRule, joint_rule, joint_values
+from tfbaselines.algs.sac.tqc import QuantileLosses, quantile_errors, truncated
+from tfbaselines.learn.crossq import StatisticsRule, joint_quantiles, joint_rule, joint_values
 from tfbaselines.learn.losses import Batch, Statistics, targets, views
 from tfbaselines.learn.optimizers import Optimizer
-from tfbaselines.policy.actor_critic import View
 
 
 class JointLosses(Losses):
@@ -20,10 +19,11 @@ class JointLosses(Losses):
 
     has_targets = False
 
-    def __init__(self, *parts: Any) -> None:
-        super().__init__(*parts)
-        self._statistics_rule = StatisticsRule()
-        self.critic_rule = self._statistics_rule
+    critic_rule: StatisticsRule
+
+    def __init__(self, *parts: Any, **own: Any) -> None:
+        super().__init__(*parts, **own)
+        self.critic_rule = StatisticsRule()
 
     def rule(self) -> Optimizer:
         return joint_rule()
@@ -34,31 +34,18 @@ class JointLosses(Losses):
         return batch | {"next_actions": actions, "next_logp": logp}
 
     def critic_loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
-        *both, penalty = joint_values(self._policy, batch, self._statistics_rule.warm)
-        now, following = ([q[:, 0] for q in each] for each in both)
+        now, following, penalty = joint_values(self._policy, batch, self.critic_rule.warm)
         soft = self._policy.least(following) - self.temperature() * batch["next_logp"]
         batch = batch | {"targets": tf.stop_gradient(targets(batch, soft))}
         loss, statistics = squared_errors(batch, now)
         return loss + penalty, statistics
 
 
-class JointQuantileLosses(JointLosses):
-    """The joint pass with TQC's quantiles in the critics.
-
-    Args:
-        parts: arguments of Losses; the critics have quantiles.
-        dropped: number of the largest quantiles that the targets drop, for each critic.
-    """
-
-    def __init__(self, *parts: Any, dropped: int) -> None:
-        super().__init__(*parts)
-        self._dropped = dropped
+class JointQuantileLosses(JointLosses, QuantileLosses):
+    """The joint pass with TQC's quantiles in the critics; for the arguments see QuantileLosses."""
 
     def critic_loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
-        now, following, penalty = joint_values(self._policy, batch, self._statistics_rule.warm)
+        now, following, penalty = joint_quantiles(self._policy, batch, self.critic_rule.warm)
         soft = truncated(following, self._dropped) - self.temperature() * batch["next_logp"][:, None]
         loss, statistics = quantile_errors(batch | {"targets": tf.stop_gradient(targets(batch, soft))}, now)
         return loss + penalty, statistics
-
-    def _value(self, view: View, noise: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
-        return mean_value(self._policy, view, noise)

@@ -23,7 +23,7 @@ from tfbaselines.learn.losses import (
     views,
     weighted_mean,
 )
-from tfbaselines.policy.actor_critic import ActorCritic, View
+from tfbaselines.policy.actor_critic import View
 
 
 class QuantileLosses(Losses):
@@ -48,7 +48,8 @@ class QuantileLosses(Losses):
         return quantile_errors(batch, self._policy.quantiles(batch["now"], batch["actions"]))
 
     def _value(self, view: View, noise: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
-        return mean_value(self._policy, view, noise)
+        actions, logp = self._policy.head.sample(self._policy.act(view), noise)
+        return tf.reduce_mean(tf.stack(self._policy.q(view, actions)), axis=0), logp
 
 
 def quantile_errors(batch: Batch, every: list[tf.Tensor]) -> tuple[tf.Tensor, Statistics]:
@@ -58,12 +59,6 @@ def quantile_errors(batch: Batch, every: list[tf.Tensor]) -> tuple[tf.Tensor, St
     statistics = {f"LossQ{i}": loss for i, loss in enumerate(losses, 1)} | spreads(batch, values)
     means = batch | {"targets": tf.reduce_mean(batch["targets"], axis=1)}
     return tf.add_n(losses) / len(losses), statistics | td_errors(means, values[0])
-
-
-def mean_value(policy: ActorCritic, view: View, noise: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
-    """Draw a ~ pi(s) and return the mean of the critics' values of it and log pi(a|s), each [B]."""
-    actions, logp = policy.head.sample(policy.act(view), noise)
-    return tf.reduce_mean(tf.stack(policy.q(view, actions)), axis=0), logp
 
 
 def truncated(quantiles: list[tf.Tensor], dropped: int) -> tf.Tensor:

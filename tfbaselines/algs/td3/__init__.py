@@ -40,12 +40,13 @@ class Config(ExplorationConfig, PreviousAction, EpisodeReturn, OffPolicyConfig):
 
     def check(self) -> None:
         super().check()
-        self.check_offline("bc_alpha")
         if self.critic == "crossq":
             if self.memory_size is not None:
                 raise bad_argument("critic", self.critic, "'plain' with memory_size")
             self.check_needs("critic='plain'", "critic_layer_norm")
-        if self.offline is not None:
+        if self.offline is None:
+            self.check_needs("offline", "bc_alpha")
+        else:
             self.check_needs("no offline", "critic")
         if self.normalize_observations is None:
             self.normalize_observations = self.offline is not None

@@ -61,8 +61,7 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, c
     def critic_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
         if not joint:
             return squared_errors(batch, policy.q(batch["now"], batch["actions"]))
-        *both, penalty = joint_values(policy, batch, critic_rule.warm)
-        values, following = ([q[:, 0] for q in each] for each in both)
+        values, following, penalty = joint_values(policy, batch, critic_rule.warm)
         batch = batch | {"targets": tf.stop_gradient(targets(batch, policy.least(following)))}
         loss, statistics = squared_errors(batch, values)
         return loss + penalty, statistics
