@@ -52,6 +52,19 @@ def test_save_and_load(alg, network, eager, tmp_path):
     assert_same_answers(other, model, obs)
 
 
+@pytest.mark.parametrize("alg", [alg for alg in ALGORITHMS if alg != "qlearning"])
+@pytest.mark.parametrize("network", [{"network": "mlp", "num_layers": 0}, {"network": "dense", "hidden_sizes": []}])
+def test_linear_policies_learn(alg, network, eager, tmp_path):
+    """Also where the observation is as wide as the head's input: the head has a layer of its own."""
+    start, model = (learn(alg, own_identity(alg), updates, **network) for updates in (0, 3))
+    acting = getattr(model.policy, "acting_variables", model.policy.trainable_variables)
+    assert any(len(variable.shape) == 2 and "logstd" not in variable.path for variable in acting)
+    assert not np.array_equal(weights(start.policy), weights(model.policy))
+    model.save(tmp_path / "model")
+    loaded = learn(alg, own_identity(alg), 0, seed=9, load_path=tmp_path / "model", **network)
+    assert_same_answers(loaded, model, own_identity(alg, 5).reset())
+
+
 @EVERY
 def test_a_checkpoint_holds_the_trained_model(alg, eager, tmp_path):
     env = own_identity(alg, 5)

@@ -234,11 +234,11 @@ def test_a_module_is_imported_for_its_network(registry, tmp_path, monkeypatch):
         ("no_such_module:mlp", {}, "network='no_such_module:mlp' is not valid: module 'no_such_module' cannot"),
         ("mlp", {"num_hiden": 3}, "unknown argument 'num_hiden' of network 'mlp': did you mean 'num_hidden'"),
         ("cnn", {"???": 3}, "of network 'cnn': it has pad, one_dim_bias"),
-        ("mlp", {"num_layers": 0}, "num_layers=0 is not valid: at least 1"),
+        ("mlp", {"num_layers": -1}, "num_layers=-1 is not valid: at least 0"),
         ("mlp", {"num_hidden": -1}, "num_hidden=-1 is not valid: at least 1"),
         ("lstm", {"nlstm": 0}, "nlstm=0 is not valid: at least 1"),
-        ("dense", {"hidden_sizes": ()}, r"hidden_sizes=\(\) is not valid: at least one number, each at least 1"),
-        ("dense", {"hidden_sizes": [4, 0]}, r"hidden_sizes=\[4, 0\] is not valid: at least one number"),
+        ("dense", {"hidden_sizes": [4, 0]}, r"hidden_sizes=\[4, 0\] is not valid: each at least 1"),
+        ("impala_cnn", {"depths": []}, r"depths=\[\] is not valid: at least one number, each at least 1"),
         ("dense", {"activation": "rleu"}, "unknown activation 'rleu': did you mean 'relu'"),
         ("mlp", {"activation": "thn"}, "unknown activation 'thn': did you mean 'tanh'"),
         ("mlp", {"activation": "thn", "layer_norm": True}, "unknown activation 'thn': did you mean 'tanh'"),
@@ -250,6 +250,14 @@ def test_mistakes_are_named_in_one_line(name, kwargs, message):
     with pytest.raises(ValueError, match=message) as error:
         build(name, **kwargs)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("name", "kwargs"), [("mlp", {"num_layers": 0}), ("dense", {"hidden_sizes": ()})])
+def test_without_layers_the_latent_is_the_flat_observation(name, kwargs):
+    network = build(name, (2, 3), **kwargs)
+    rows = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
+    np.testing.assert_array_equal(network(keras.ops.convert_to_tensor(rows)), rows.reshape(2, 6))
+    assert not network.weights
 
 
 def tower(X):

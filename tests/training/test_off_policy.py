@@ -266,7 +266,7 @@ def test_bad_arguments_are_named_in_one_line(alg, name, value):
         ("memory_size", 0),
         ("vis_encode_type", "resnt"),
         ("logger_kwargs", {"output_dri": "x"}),
-        ("hidden_sizes", []),
+        ("hidden_sizes", [0]),
     ],
 )
 def test_bad_arguments_of_spinning_up_are_named_too(alg, name, value):

@@ -26,7 +26,7 @@ def _case(env: str, network: str, steps: int, learn: dict[str, Any], **further: 
 
 
 def _off_policy(alg: str, peer: str | None, hidden_sizes: tuple[int, int], batch_size: int) -> dict[str, Any]:
-    """One gradient step for each step of HalfCheetah, from step 1,000 on; both sides compile and fill before that."""
+    """Take one gradient step for each step of HalfCheetah from step 1,000 on; before it both sides compile and fill."""
     learn = {"hidden_sizes": hidden_sizes, "batch_size": batch_size, "start_steps": 1000, "update_after": 1000}
     learn |= {"update_every": 50, "num_test_episodes": 0}
     if alg == "ddpg":
@@ -38,13 +38,13 @@ def _off_policy(alg: str, peer: str | None, hidden_sizes: tuple[int, int], batch
 
 
 def _critics(peer: str, *, further: dict[str, Any] | None = None, **learn: Any) -> dict[str, Any]:
-    """`sac` with other critics; `further` are arguments of the peer."""
+    """Compare `sac` with other critics; `further` are arguments of the peer."""
     case = _off_policy("sac", peer, (256, 256), 256)
     return case | {"learn": case["learn"] | learn, "peer_further": further or {}}
 
 
 def _droq(peer: str) -> dict[str, Any]:
-    """20 gradient steps for each step of HalfCheetah, the actor's after the last; 500 steps are counted."""
+    """Take 20 gradient steps for each step of HalfCheetah, the actor's after the last; 500 steps are counted."""
     kwargs = {"net_arch": [256, 256], "dropout_rate": 0.01, "layer_norm": True}
     further = {"gradient_steps": 20, "policy_delay": 20, "policy_kwargs": kwargs}
     learn = {"critic_dropout": 0.01, "critic_layer_norm": True, "num_update": 1000, "policy_delay": 20}
@@ -52,7 +52,7 @@ def _droq(peer: str) -> dict[str, Any]:
 
 
 def _a2c(env: str, num_env: int, network: str, steps: int, **learn: Any) -> dict[str, Any]:
-    """Five steps of every environment in an update; the peer's other defaults are ours."""
+    """Take five steps of every environment in an update; the peer's other defaults are ours."""
     learn |= {"nsteps": 5, "gamma": 0.99, "lr": 7e-4, "lrschedule": "constant", "ent_coef": 0.01}
     peer_learn = {"n_steps": 5, "gamma": 0.99, "learning_rate": 7e-4, "ent_coef": 0.01}
     peer = {"peer": "stable_baselines3:A2C", "peer_learn": peer_learn}

@@ -96,14 +96,14 @@ def get_network_builder(name: NetworkSpec) -> Builder:
     return checked
 
 
-def check_sizes(limit: int, **sizes: int | Sequence[int]) -> None:
-    """Raise an error unless the sizes, or lists of sizes, are whole numbers from 1 to a limit."""
+def check_sizes(limit: int, least: int = 1, fewest: int = 1, **sizes: int | Sequence[int]) -> None:
+    """Raise an error unless sizes are whole numbers from `least` to a limit, in lists of at least `fewest`."""
     for name, given in sizes.items():
         several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
-        whole = [isinstance(n, int | np.integer) and 1 <= n <= limit for n in (given if several else [given])]
-        if not whole or not all(whole):
-            each = "at least one number, each " if several else ""
-            raise bad_argument(name, given, f"{each}at least 1, at most {limit}, and whole")
+        whole = [isinstance(n, int | np.integer) and least <= n <= limit for n in (given if several else [given])]
+        if len(whole) < fewest or not all(whole):
+            each = "each " if several and not fewest else "at least one number, each " if several else ""
+            raise bad_argument(name, given, f"{each}at least {least}, at most {limit}, and whole")
 
 
 def require_weights(argument: str, input_shape: tuple[int, ...], widths: Sequence[int]) -> None:
@@ -119,12 +119,12 @@ def mlp(
     """Build fully connected layers.
 
     Args:
-        num_layers: number of layers.
+        num_layers: number of layers; 0 for policies and values that are linear in the observation.
         num_hidden: units in each layer.
         activation: a Keras activation's name, or a function.
         layer_norm: normalize each layer before its activation.
     """
-    check_sizes(LAYERS, num_layers=num_layers)
+    check_sizes(LAYERS, least=0, num_layers=num_layers)
     check_sizes(UNITS, num_hidden=num_hidden)
     activation = _activation(activation)
 
@@ -142,11 +142,11 @@ def dense(
     """Build fully connected layers as in Spinning Up, with Glorot initialization.
 
     Args:
-        hidden_sizes: units in each layer.
+        hidden_sizes: units in each layer; no numbers for policies and values that are linear in the observation.
         activation: a Keras activation's name, or a function.
         layer_norm: normalize each layer before its activation.
     """
-    check_sizes(UNITS, hidden_sizes=hidden_sizes)
+    check_sizes(UNITS, fewest=0, hidden_sizes=hidden_sizes)
     activation = _activation(activation)
 
     def layer(x: Any, size: int, k: int) -> Any:

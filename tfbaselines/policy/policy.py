@@ -39,7 +39,7 @@ class NetworkPolicy(BasePolicy):
 
     Args:
         network: function of an input shape that returns the Keras model of the latent.
-        direct: a latent as wide as the head's input becomes the head's input, as in the original.
+        direct: a latent as wide as the head's input becomes the head's input, as in the original, if it has weights.
     """
 
     def __init__(
@@ -55,7 +55,8 @@ class NetworkPolicy(BasePolicy):
         self.network = network_over(network, self.network_space())
         self.state_size = state_size_of(self.network)
         width = flat_width(self.network)
-        self.pi_layer = None if direct and width == head.width else _dense(head.width, PI_GAIN, width, "pi")
+        direct = direct and width == head.width and bool(self.network.weights)
+        self.pi_layer = None if direct else _dense(head.width, PI_GAIN, width, "pi")
         has_logstd = head.param_size != head.width
         self.logstd = keras.Variable(np.zeros((1, head.width), np.float32), name="logstd") if has_logstd else None
 

@@ -62,8 +62,8 @@ class Losses:
         goal = tf.stop_gradient(self._clipped(goal))
         qs = self._policy.q(batch["now"], batch["actions"])
         loss = tf.add_n([weighted_mean(batch, tf.square(q - goal)) for q in qs])
-        if self._l2:
-            kernels = [kernel.value for critic in self._policy.critics for kernel in critic.kernels]
+        kernels = [kernel.value for critic in self._policy.critics for kernel in critic.kernels]
+        if self._l2 and kernels:
             loss += self._l2 * tf.add_n([tf.nn.l2_loss(kernel) for kernel in kernels])
         return loss, {"loss_critic": loss} | td_errors(batch, self._policy.returns_of(qs[0]))
 
