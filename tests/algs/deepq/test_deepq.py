@@ -358,7 +358,7 @@ def test_every_part_learns_what_is_shown(own):
     short = {"learning_starts": 200, "train_freq": 1, "buffer_size": 5000, "target_network_update_freq": 100}
     own = own | short | {"lr": 2e-3, "gamma": 0.5, "n_step": 1, "hiddens": (32,)}
     # Steps of several environments are learnt from in one compiled call, but the noise adapts in each.
-    num_envs, steps = (1, 1500) if "param_noise" in own else (4, 2500)
+    num_envs, steps = (1, 800) if "param_noise" in own else (4, 1300)
     env = vec(lambda: tiny.DiscreteIdentityEnv(4, episode_len=20), num_envs)
     model = deepq.learn("mlp", env, 0, total_timesteps=steps, num_hidden=32, **own)
     assert reward_per_step(model, env, 400) > 0.9
