@@ -315,7 +315,7 @@ def test_a_cue_shown_in_the_first_step_is_remembered(memory):
     env = vec(lambda: tiny.CueMemoryEnv(), 8)
     own = {"start_steps": 400, "update_after": 400, "update_every": 40, "num_update": 10, "batch_size": 32}
     own |= {"hidden_sizes": (32,), "lr": 3e-3, "alpha": 0.05, "gamma": 0.9, "num_test_episodes": 0}
-    model = sac.learn("dense", env, 0, 4000, **own, **memory)
+    model = sac.learn("dense", env, 0, 2400, **own, **memory)
     result = mean_return(model, env, 200)
     assert result > 0.9 if memory else result < 0.7
 
@@ -325,5 +325,5 @@ def test_pictures_are_told_apart():
     env = vec(lambda: tiny.ImageClassificationEnv(episode_len=10))
     own = {"start_steps": 300, "update_after": 300, "update_every": 20, "num_update": 10, "batch_size": 64}
     own |= {"hidden_sizes": (64,), "lr": 3e-4, "alpha": 0.05, "gamma": 0.5, "polyak": 0.98, "num_test_episodes": 0}
-    model = sac.learn("dense", env, 0, 1500, **own)
+    model = sac.learn("dense", env, 0, 1000, **own)
     assert mean_return(model, env, 30) / 10 > 0.6
