@@ -34,7 +34,20 @@ def test_a_path_that_cannot_be_used_is_one_line(tmp_path, capsys):
     assert err.count("\n") == 1 and len(err) < 500
 
 
+def test_a_reader_that_leaves_ends_a_command_without_a_message():
+    code = (
+        "import sys; from tfbaselines.cli import exit_status; sys.exit(exit_status('name', lambda: print('x' * 10**6)))"
+    )
+    command = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert command.stdout.read(10) == b"x" * 10
+    command.stdout.close()
+    assert command.stderr.read() == b"" and command.wait() == 141
+    command.stderr.close()
+
+
 def test_other_errors_keep_their_traceback():
+    with pytest.raises(BrokenPipeError):
+        exit_status("name", fail(BrokenPipeError("of a socket")))
     with pytest.raises(KeyError):
         exit_status("name", fail(KeyError("bug")))
     with pytest.raises(OSError):

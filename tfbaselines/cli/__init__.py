@@ -5,6 +5,7 @@ import atexit
 import contextlib
 import os
 import re
+import select
 import sys
 import sysconfig
 import traceback
@@ -16,6 +17,9 @@ from tfbaselines.loading import keep_gl_for_workers
 
 # Environment variable that shows the traceback of every error.
 TRACEBACK_VARIABLE = "TFBASELINES_TRACEBACK"
+
+# Exit status of a command whose output nobody reads to its end: the shell's for SIGPIPE.
+OUTPUT_CLOSED = 128 + 13
 
 # Directory of this package.
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -36,7 +40,8 @@ def exit_status(name: str, command: Callable[[], int]) -> int:
 
     A user's mistake, a failed environment or an unusable path is one line on standard error and status 2; a number
     that is not finite is one line and status 3. Any other error keeps its traceback, below a line that names the file
-    that raised it. Ctrl-C is status 130 unless the command handles it.
+    that raised it. Ctrl-C is status 130 unless the command handles it. If the reader of a pipe leaves, as `head` does,
+    the command ends with status 141 and no message.
 
     Args:
         name: the command's name, which begins the line.
@@ -53,6 +58,8 @@ def exit_status(name: str, command: Callable[[], int]) -> int:
         print(f"{name}: interrupted", file=sys.stderr)
         return 130
     except Exception as error:
+        if isinstance(error, BrokenPipeError) and _output_is_closed():
+            return OUTPUT_CLOSED
         line, status = _explained(error)
         if line is None:
             complain(f"{name}: error: {origin(error)}")
@@ -61,6 +68,20 @@ def exit_status(name: str, command: Callable[[], int]) -> int:
             raise
         complain(f"{name}: error: {line}")
         return status
+
+
+def _output_is_closed() -> bool:
+    """Check whether the reader of standard output has left; if so, drop what was not read."""
+    try:
+        output, poll = sys.stdout.fileno(), select.poll()
+    except (AttributeError, OSError, ValueError):
+        return False
+    poll.register(output, 0)
+    closed = bool(poll.poll(0))
+    if closed:
+        # The interpreter flushes it once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+    return closed
 
 
 def _explained(error: Exception) -> tuple[str | None, int]:
