@@ -252,14 +252,6 @@ def test_mistakes_are_named_in_one_line(name, kwargs, message):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("name", "kwargs"), [("mlp", {"num_layers": 0}), ("dense", {"hidden_sizes": ()})])
-def test_without_layers_the_latent_is_the_flat_observation(name, kwargs):
-    network = build(name, (2, 3), **kwargs)
-    rows = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
-    np.testing.assert_array_equal(network(keras.ops.convert_to_tensor(rows)), rows.reshape(2, 6))
-    assert not network.weights
-
-
 def tower(X):
     """A network as baselines takes it."""
     return keras.layers.Dense(5, activation="tanh")(keras.layers.Flatten()(X))

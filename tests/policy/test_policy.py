@@ -8,6 +8,7 @@ from gymnasium import spaces
 
 from tfbaselines.policy.base import CLIP_NORMALIZED
 from tfbaselines.policy.encoding import observation_spec
+from tfbaselines.policy.networks import get_network_builder
 from tfbaselines.policy.policy import build_policy
 from tfbaselines.training.checkpoint import load_tree, save_tree
 
@@ -253,3 +254,11 @@ def test_initial_deviation_and_initialization():
         gram = orthogonal @ orthogonal.T if len(orthogonal) < len(orthogonal.T) else orthogonal.T @ orthogonal
         np.testing.assert_allclose(gram, gram[0, 0] * np.eye(len(gram)), atol=1e-5)
     assert not np.allclose(kernels[policy][0], kernels[policy][2])
+
+
+@pytest.mark.parametrize(("name", "kwargs"), [("mlp", {"num_layers": 0}), ("dense", {"hidden_sizes": ()})])
+def test_without_layers_the_latent_is_the_flat_observation(name, kwargs):
+    network = get_network_builder(name)(**kwargs)((2, 3))
+    rows = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
+    np.testing.assert_array_equal(network(keras.ops.convert_to_tensor(rows)), rows.reshape(2, 6))
+    assert not network.weights

@@ -102,7 +102,7 @@ def check_sizes(limit: int, least: int = 1, fewest: int = 1, **sizes: int | Sequ
         several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
         whole = [isinstance(n, int | np.integer) and least <= n <= limit for n in (given if several else [given])]
         if len(whole) < fewest or not all(whole):
-            each = "each " if several and not fewest else "at least one number, each " if several else ""
+            each = "at least one number, " * bool(fewest) + "each " if several else ""
             raise bad_argument(name, given, f"{each}at least {least}, at most {limit}, and whole")
 
 
