@@ -18,7 +18,7 @@ from tfbaselines.cli.command_line import FLAGS
 from tfbaselines.cli.mlagents import is_trainer_file, section_of, trainer_sections
 from tfbaselines.cli.stored import given_again, read_config
 from tfbaselines.config.options import FILE_NAME
-from tfbaselines.envs import ENV_TYPES, VERSION, env_type_of
+from tfbaselines.envs import ENV_TYPES, VERSION, env_type_of, is_known
 from tfbaselines.errors import UsageError, bad_argument, nearest, warn
 from tfbaselines.yaml_files import read_yaml
 
@@ -193,10 +193,9 @@ def own_sections(given: Mapping[str, str | bool]) -> list[str]:
 def _warn_of_unknown(sections: Sections, given: Mapping[str, str | bool], path: str) -> None:
     if not sections:
         return
-    # This registers the environments of packages.
-    own = own_sections(given)
-    known = {DEFAULT, *own, *ENV_TYPES, *gymnasium.registry}
-    unknown = [name for name in sections if name not in known and ":" not in name]
+    sure = {DEFAULT, *own_sections(given), *ENV_TYPES}
+    unknown = [name for name in sections if name not in sure and ":" not in name and not is_known(name)]
+    known = {*sure, *gymnasium.registry}
     for name in unknown[:MOST_WARNINGS]:
         guess = nearest(name, known)
         hint = f": did you mean '{guess}'?" if guess else ""

@@ -112,6 +112,17 @@ def spec_of(env_id: str) -> Any:
     raise UsageError(f"unknown environment '{env_id:.80}'{hint}; {module}")
 
 
+def is_known(env_id: str) -> bool:
+    """Return whether an installed package has an environment of this id."""
+    try:
+        spec_of(env_id)
+    except OnlyInPool:
+        return True
+    except UsageError:
+        return False
+    return True
+
+
 def layers_of(env: gymnasium.Env) -> Iterator[gymnasium.Env]:
     """Yield an environment's wrappers from the outermost, then the environment."""
     while isinstance(env, gymnasium.Wrapper):
