@@ -77,6 +77,17 @@ def test_quantile_huber(count, targets):
     np.testing.assert_allclose(quantile_huber(quantiles, wanted), quantile_huber_by_a_loop(quantiles, wanted), **CLOSE)
 
 
+def test_the_gradient_of_quantile_huber_is_the_slope_of_the_loop():
+    quantiles, wanted = tf.constant(2 * normal(6, 7)), 2 * normal(6, 3, seed=1)
+    with tf.GradientTape() as tape:
+        tape.watch(quantiles)
+        loss = quantile_huber(quantiles, wanted)
+    slopes = tape.gradient(loss, quantiles)
+    for k, step in enumerate(1e-5 * np.eye(7)):
+        up, down = (quantile_huber_by_a_loop(quantiles.numpy() + sign * step, wanted) for sign in (1, -1))
+        np.testing.assert_allclose(slopes[:, k], (up - down) / 2e-5, atol=1e-4)
+
+
 def test_quantiles_are_where_the_loss_is_least():
     """Of far more samples than quantiles, at a scale at which the loss is linear."""
     samples = 1000 * np.random.default_rng(0).exponential(size=(1, 2001)).astype(np.float32)
