@@ -86,19 +86,11 @@ class OnlyInPool(UsageError):
 
 def spec_of(env_id: str) -> Any:
     """Return the registry's entry; UsageError with the nearest id if there is none, OnlyInPool for one of EnvPool."""
-    for provider in _PROVIDERS:
-        if env_id in gymnasium.registry:
-            break
-        with contextlib.suppress(ImportError), _without_notices():
-            gymnasium.register_envs(importlib.import_module(provider))
-    if env_id in gymnasium.registry:
+    if _is_registered(env_id):
         return gymnasium.registry[env_id]
-    if _installed("envpool"):
-        from tfbaselines.envs.vec.envpool import envpool_type
-
-        pooled = envpool_type(env_id)
-        if pooled is not None:
-            raise OnlyInPool(env_id, pooled)
+    pooled = _pooled_type(env_id)
+    if pooled is not None:
+        raise OnlyInPool(env_id, pooled)
     newest = _newest_version(env_id)
     if newest is not None:
         raise UsageError(f"unknown environment '{env_id:.80}': did you mean '{newest}'?")
@@ -114,13 +106,7 @@ def spec_of(env_id: str) -> Any:
 
 def is_known(env_id: str) -> bool:
     """Return whether an installed package has an environment of this id."""
-    try:
-        spec_of(env_id)
-    except OnlyInPool:
-        return True
-    except UsageError:
-        return False
-    return True
+    return _is_registered(env_id) or _pooled_type(env_id) is not None
 
 
 def layers_of(env: gymnasium.Env) -> Iterator[gymnasium.Env]:
@@ -129,6 +115,25 @@ def layers_of(env: gymnasium.Env) -> Iterator[gymnasium.Env]:
         yield env
         env = env.env
     yield env
+
+
+def _is_registered(env_id: str) -> bool:
+    """Return whether the registry has an id; import the packages of environments until it has."""
+    for provider in _PROVIDERS:
+        if env_id in gymnasium.registry:
+            break
+        with contextlib.suppress(ImportError), _without_notices():
+            gymnasium.register_envs(importlib.import_module(provider))
+    return env_id in gymnasium.registry
+
+
+def _pooled_type(env_id: str) -> str | None:
+    """Return the type of an environment that EnvPool has; None without one, or without EnvPool."""
+    if not _installed("envpool"):
+        return None
+    from tfbaselines.envs.vec.envpool import envpool_type
+
+    return envpool_type(env_id)
 
 
 def _newest_version(env_id: str) -> str | None:
