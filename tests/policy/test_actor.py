@@ -123,6 +123,19 @@ def test_masks_beside_several_parts_act_in_the_graph():
     assert isinstance(make_actor(make(obs=PackedSpace(spaces.Dict(parts)))), GraphActor)
 
 
+def test_q_networks_over_several_parts_act_in_numpy():
+    parts = spaces.Dict([("b", BOX), ("a", spaces.Discrete(3)), (MASK, spaces.MultiBinary(4))])
+    policy = QNetwork(parts, DISCRETE, get_network_builder("mlp")())
+    ours, graph, noise = make_actor(policy), GraphActor(policy), noise_of(policy, 50)
+    assert isinstance(ours, NumpyActor)
+    rng = np.random.default_rng(0)
+    mask = rng.permuted(np.array([[1, 1, 0, 0]] * 50, np.int8), axis=1)
+    obs = {"b": batch(BOX, 50), "a": rng.integers(0, 3, 50), MASK: mask}
+    found = ours.choose(obs, None, None, noise)[0]
+    np.testing.assert_array_equal(found, graph.choose(obs, None, None, noise)[0])
+    assert mask[np.arange(50), found - DISCRETE.start].all()
+
+
 L = keras.layers
 MIRRORED = {
     "no bias": chain(lambda: L.Dense(5, use_bias=False)),

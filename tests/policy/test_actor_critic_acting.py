@@ -3,12 +3,16 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from actor_critics import CAMERA, KINDS, MULTI, OBSERVATIONS, ROWS, SEVERAL, batch, make, noise_of, shake
+from actor_critics import BOX, CAMERA, DISCRETE, KINDS, MULTI, OBSERVATIONS, ROWS, SEVERAL, batch, make, noise_of, shake
+from gymnasium import spaces
 
+from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.training.model import PolicyModel
 
+# Parts of several kinds, not in the order of their names.
+NUMBERS = spaces.Dict([("where", OBSERVATIONS["doubles"]), ("gear", spaces.Discrete(3, start=1)), ("goal", BOX)])
 PLAIN = {
     "box": {},
     "deterministic": {"head": DeterministicHead},
@@ -19,6 +23,11 @@ PLAIN = {
     "clipped": {"kind": {"clip_observations": 0.5}},
     "normalised and clipped": {"normalize_observations": True, "kind": {"clip_observations": 0.5}},
     "units": {"kind": {"unit_actions": True}},
+    "parts": {"obs": NUMBERS},
+    "parts clipped": {"obs": NUMBERS, "kind": {"clip_observations": 0.5}},
+    "parts normalized": {"obs": NUMBERS, "normalize_observations": True},
+    "mask": {"obs": OBSERVATIONS["masked"], "action": DISCRETE, "normalize_observations": True},
+    "parts with a mask": {"obs": spaces.Dict([*NUMBERS.items(), (MASK, spaces.MultiBinary(5))]), "action": DISCRETE},
 }
 
 
@@ -26,7 +35,9 @@ PLAIN = {
 def test_plain_ones_act_in_numpy_as_in_the_graph(kwargs):
     policy = make(**kwargs)
     if policy.normalizer:
-        policy.normalizer.update(np.random.default_rng(0).normal(1, 2, (50, 3)))
+        rng = np.random.default_rng(0)
+        seen = {name: rng.normal(1, 2, (50, *shape)) for name, shape in policy.normalizer.shapes.items()}
+        policy.normalizer.update(seen.get(ONLY) if isinstance(policy.observation_space, spaces.Box) else seen)
     ours, graph, obs = make_actor(policy), GraphActor(policy), batch(policy.observation_space)
     assert isinstance(ours, NumpyActor)
     for _ in range(2):

@@ -76,10 +76,11 @@ def test_parts_lie_side_by_side_and_every_picture_has_an_encoder_of_its_own():
 
 
 @pytest.mark.parametrize("name", ["speed", ONLY])
-def test_one_part_of_a_dictionary_is_not_taken_by_a_chain(name):
+def test_numbers_in_a_dictionary_are_taken_by_a_chain_and_pictures_are_not(name):
     trunk = Trunk(spaces.Dict({name: BOX}), None)
     np.testing.assert_array_equal(trunk({name: batch(BOX)}, None, None)[0], batch(BOX))
-    assert not trunk.chained
+    assert trunk.chained
+    assert not Trunk(spaces.Dict({name: CAMERA}), encoder).chained
 
 
 @pytest.mark.parametrize("space", [BOX, CAMERA, SEVERAL], ids=["box", "camera", "several"])

@@ -14,11 +14,11 @@ from gymnasium import spaces
 
 from tfbaselines.compiling import compiled, prompt
 from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
-from tfbaselines.envs.vec.observations import is_image, parts_of_obs
-from tfbaselines.envs.vec.packed import unpacked
+from tfbaselines.envs.vec.observations import ONLY, is_image, parts_of, parts_of_obs
+from tfbaselines.envs.vec.packed import opened, unpacked
 from tfbaselines.policy.base import BasePolicy, SamplingActor, Step
 from tfbaselines.policy.copies import NumpyCopies, remembers, repeatable, takes_rows
-from tfbaselines.policy.encoding import FORBIDDEN, encode_numpy, observation_spec
+from tfbaselines.policy.encoding import FORBIDDEN, encode_numpy, numeric_parts, observation_spec
 from tfbaselines.policy.layers import RoundedKernels
 from tfbaselines.policy.recurrent import cell_of
 
@@ -60,15 +60,15 @@ class ActsInNumpy(abc.ABC):
         self._seen = mirror.seen
         space = policy.observation_space
         self._numbers = isinstance(space, spaces.Box | spaces.MultiBinary) and not is_image(space)
+        self._parts = {} if self._seen is None else parts_of(self._seen)
+        self._numeric = numeric_parts(opened(space)) if self._parts else {}
 
     def refresh(self) -> None:
         self._copies.refresh()
         if self._logstd is not None:
             self._action_std = np.exp(self._logstd)
         normalizer = self._policy.normalizer
-        if normalizer:
-            self._mean = normalizer.mean
-            self._std = normalizer.std
+        self._moments = normalizer.moments if normalizer else {}
 
     def step(self, obs: Any, states: Any, episode_start: Any, noise: np.ndarray | None) -> Step:
         flat, latent, states = self._run(obs, states, episode_start)
@@ -101,16 +101,27 @@ class ActsInNumpy(abc.ABC):
     def _encode(self, obs: Any) -> tuple[np.ndarray, np.ndarray | None]:
         """Encode observations, and compute the addition to the head's parameters [B, P] for forbidden actions."""
         space, forbidden = self._policy.observation_space, None
-        if self._seen is not None:
-            parts = dict(unpacked(obs, space))
-            forbidden = np.float32(FORBIDDEN) * (1.0 - np.asarray(parts.pop(ACTION_MASK), np.float32))
-            (obs,), space = parts.values(), self._seen
-        x = np.asarray(obs, np.float32) if self._numbers else encode_numpy(obs, space)
-        if self._policy.normalizer:
-            x = (x - self._mean) / self._std
+        if not self._parts:
+            x = np.asarray(obs, np.float32) if self._numbers else encode_numpy(obs, space)
+            x = self._scaled(x, ONLY)
+            return x.reshape(len(x), -1) if self._takes_rows else x, forbidden
+        obs = unpacked(obs, space)
+        if self._policy.masked:
+            forbidden = np.float32(FORBIDDEN) * (1.0 - np.asarray(obs[ACTION_MASK], np.float32))
+        parts = []
+        for name, part in self._parts.items():
+            x = encode_numpy(obs[name], part)
+            x = self._scaled(x, name) if name in self._numeric else x
+            parts.append(x.reshape(len(x), -1) if self._takes_rows else x)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1, dtype=np.float32), forbidden
+
+    def _scaled(self, x: np.ndarray, name: str) -> np.ndarray:
+        """Normalize and clip the encoded part [B, ...] of observations if the policy does so."""
+        if self._moments:
+            mean, std = self._moments[name]
+            x = (x - mean) / std
         clip = self._policy.clip
-        x = x if clip is None else np.clip(x, -clip, clip)
-        return x.reshape(len(x), -1) if self._takes_rows else x, forbidden
+        return x if clip is None else np.clip(x, -clip, clip)
 
     def _flat(self, pi: np.ndarray, forbidden: np.ndarray | None) -> np.ndarray:
         if forbidden is not None:

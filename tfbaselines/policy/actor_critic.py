@@ -161,7 +161,7 @@ class ActorCritic(BasePolicy):
 
     def mirror(self) -> Mirror | None:
         # Acting rarely needs values, which are computed through the graph.
-        repeatable, seen = seen_in_numpy(self)
+        repeatable, seen = seen_in_numpy(self, rows=True)
         if not self.trunk.chained or not repeatable:
             return None
         return Mirror([*self.trunk.modules, *([self.network] if self.network else []), self.pi_layer], seen=seen)

@@ -167,7 +167,8 @@ class Mirror(NamedTuple):
         value: chain from encoded observations to values; None to compute values through the graph.
         logstd: [1, n] appended to every row of the actor's output, or None.
         value_per_action: values are [B, A], one for each action or each reward signal, not [B].
-        seen: observation space without the action mask, the input of both chains; None if there is no mask.
+        seen: observation space without the action mask, the input of both chains, which take the parts of a Dict side
+            by side; None if observations have one part and no mask.
     """
 
     actor: Chain

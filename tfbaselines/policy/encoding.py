@@ -156,14 +156,17 @@ def networks_part(encoded: Any, seen: spaces.Space) -> Any:
     return rest if isinstance(seen, spaces.Dict) else rest[ONLY]
 
 
-def seen_in_numpy(policy: Any) -> tuple[bool, spaces.Space | None]:
-    """Check whether numpy can process a policy's observations, and return their space without the mask, if any."""
+def seen_in_numpy(policy: Any, rows: bool = False) -> tuple[bool, spaces.Space | None]:
+    """Check whether numpy can process a policy's observations, and return their space without the action mask.
+
+    The space is None if observations have one part and no mask.
+
+    Args:
+        rows: the networks take the parts of a Dict side by side, as rows of numbers.
+    """
     space = opened(policy.observation_space)
-    if not policy.masked:
-        return not isinstance(space, spaces.Dict), None
     rest = without_mask(space)
-    # The statistics of a Dict belong to its parts.
-    return not (isinstance(rest, spaces.Dict) or policy.normalizer), rest
+    return rows or not isinstance(rest, spaces.Dict), rest if isinstance(space, spaces.Dict) else None
 
 
 # TD3+BC adds it to the standard deviation of a data set.
@@ -196,6 +199,11 @@ class Normalizer:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of one observation, under its name in `parts_of`."""
         return {ONLY: self.mean.shape}
+
+    @property
+    def moments(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Mean and standard deviation of all observations so far, under their name in `parts_of`."""
+        return {ONLY: (self.mean, self.std)}
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
         return (tf.cast(x, tf.float32) - self._mean) / self._std
@@ -250,6 +258,10 @@ class DictNormalizer:
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {name: part.mean.shape for name, part in self._parts.items()}
+
+    @property
+    def moments(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        return {name: (part.mean, part.std) for name, part in self._parts.items()}
 
     def apply(self, obs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Normalize the numeric parts of a batch; the others stay unchanged."""

@@ -62,8 +62,8 @@ class Trunk:
 
     @property
     def chained(self) -> bool:
-        """True if the modules form a chain over the observation: no memory, no Dict."""
-        return self.cell is None and not self._dict
+        """True if the modules form a chain over the observation, or over the parts of a Dict side by side."""
+        return self.cell is None and not (self._dict and self.encoders)
 
     @property
     def modules(self) -> list[Any]:

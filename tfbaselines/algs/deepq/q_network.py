@@ -300,7 +300,7 @@ class QNetwork(BasePolicy):
         return noisy
 
     def mirror(self) -> Mirror | None:
-        repeatable, seen = seen_in_numpy(self)
+        repeatable, seen = seen_in_numpy(self, rows=True)
         if not self.trunk.chained or not repeatable:
             return None
         if self.noise is None and self.q_head.returns.atoms == 1:
