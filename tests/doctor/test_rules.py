@@ -28,6 +28,8 @@ Q = {
     "AverageLogPi": np.linspace(-0.2, 0.8, ROWS),
 }
 FLAT = 20 + 5 * RNG.random(200)
+# Differences of 60 at first, then of 1.
+ALIKE = np.r_[np.linspace(50, 110, 20), np.resize([61, 61.5, 62], 200)]
 RISING = np.linspace(20, 200, 200) + 5 * RNG.random(200)
 
 
@@ -74,6 +76,7 @@ SIGNS = {
     "own_limit": {"lengths": np.minimum(RISING, 100), "env": "CartPole-v1"},
     "only_limits": {"returns": FLAT, "lengths": 200.0},
     "returns_fell": {"returns": np.concatenate([RISING, RISING[::-1]])},
+    "episodes_alike": {"returns": ALIKE, "alg": "td3"},
     "below_random": {"returns": np.linspace(-200, -900, 200), "env": "LunarLander-v3", "lengths": 200.0},
     "no_effect": {"returns": FLAT, "columns": {"misc/explained_variance": 0.8}},
     "returns_flat": {"returns": FLAT},
@@ -184,3 +187,10 @@ def test_rewards_spread_slowly_only_where_targets_look_one_step_ahead():
     assert "reward_spreads_slowly" not in seen(**(sign | {"n_step": 8}))
     soon = [*[-200] * 40, *range(-199, -39)]
     assert "reward_spreads_slowly" not in seen(**(sign | {"returns": soon}))
+
+
+def test_episodes_that_became_alike_are_no_sign_where_they_are_better_than_the_first_ones():
+    assert seen(returns=ALIKE)["episodes_alike"].certainty < 0.9
+    assert seen(returns=ALIKE, env="Humanoid-v5", lengths=14.0)["episodes_alike"].certainty >= 0.9
+    assert "episodes_alike" not in seen(returns=np.r_[ALIKE[:20], ALIKE[20:] + 60])
+    assert "episodes_alike" not in seen(returns=np.r_[ALIKE[:20], 50 + 10 * (ALIKE[20:] - 61)])

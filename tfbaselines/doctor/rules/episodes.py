@@ -265,6 +265,29 @@ def returns_fell(run: Evidence) -> Sign | None:
     return Sign(returns_name(run), words, 0.65 if fall > 0.8 * rise else 0.5, healthy="at its best near the end")
 
 
+@rule(
+    title="All episodes became alike, and no better",
+    meaning="The first episodes differed, and now they hardly do: the policy takes the same actions whatever it sees. "
+    "An actor whose outputs are far beyond the bounds of its actions has no gradient there, and small noise no effect.",
+    source="td3 on Humanoid with a learning rate of 1e-3; experience",
+    causes=("collapse", "rate_large", "no_exploration"),
+    check=PLOT_RETURNS,
+    remedy=f"{AGAIN} --lr=linear_3e-4 --pi_lr=linear_3e-4 --act_noise=0.2",
+)
+def episodes_alike(run: Evidence) -> Sign | None:
+    returns, known = run.episodes.returns, run.known
+    if len(returns) < 60 or run.trend is None:
+        return None
+    first, late = returns[: len(returns) // 20 + 10], returns[len(returns) // 2 :]
+    # Most episodes count: a rare one may go on.
+    spreads = [float(np.subtract(*np.percentile(part, (90, 10)))) for part in (first, late)]
+    if spreads[0] <= 0 or spreads[1] > 0.1 * spreads[0] or float(np.median(late)) > float(np.mean(first)):
+        return None
+    certainty = 0.9 if known is not None and float(np.median(late)) < known.return_mean else 0.7
+    words = f"{number(spreads[1])} between most episodes, {number(spreads[0])} between the first ones"
+    return Sign(f"difference of {returns_name(run)}", words, certainty, healthy="more than a tenth of the first ones'")
+
+
 def worse_than_random(known: Environment, late: float) -> bool:
     spread = known.return_high - known.return_low
     return late < known.return_low - 0.25 * max(spread, 0.05 * abs(known.return_mean))
