@@ -57,10 +57,9 @@ class ActsInNumpy(abc.ABC):
             self._logstd = copies.of(mirror.logstd).reshape(-1, mirror.logstd.shape[-1])
         self._value_per_action = mirror.value_per_action
         self._takes_rows = takes_rows(mirror.actor[0])
-        self._seen = mirror.seen
         space = policy.observation_space
         self._numbers = isinstance(space, spaces.Box | spaces.MultiBinary) and not is_image(space)
-        self._parts = {} if self._seen is None else parts_of(self._seen)
+        self._parts = {} if mirror.seen is None else parts_of(mirror.seen)
         self._numeric = numeric_parts(opened(space)) if self._parts else {}
 
     def refresh(self) -> None:

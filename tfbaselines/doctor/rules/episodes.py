@@ -276,15 +276,16 @@ def returns_fell(run: Evidence) -> Sign | None:
 )
 def episodes_alike(run: Evidence) -> Sign | None:
     returns, known = run.episodes.returns, run.known
-    if len(returns) < 60 or run.trend is None:
+    if len(returns) < 60:
         return None
     first, late = returns[: len(returns) // 20 + 10], returns[len(returns) // 2 :]
     # Most episodes count: a rare one may go on.
-    spreads = [float(np.subtract(*np.percentile(part, (90, 10)))) for part in (first, late)]
-    if spreads[0] <= 0 or spreads[1] > 0.1 * spreads[0] or float(np.median(late)) > float(np.mean(first)):
+    before, now = (float(np.subtract(*np.percentile(part, (90, 10)))) for part in (first, late))
+    typical = float(np.median(late))
+    if before <= 0 or now > 0.1 * before or typical > float(np.mean(first)):
         return None
-    certainty = 0.9 if known is not None and float(np.median(late)) < known.return_mean else 0.7
-    words = f"{number(spreads[1])} between most episodes, {number(spreads[0])} between the first ones"
+    certainty = 0.9 if known is not None and typical < known.return_mean else 0.7
+    words = f"{number(now)} between most episodes, {number(before)} between the first ones"
     return Sign(f"difference of {returns_name(run)}", words, certainty, healthy="more than a tenth of the first ones'")
 
 
