@@ -87,7 +87,7 @@ def test_advantages_and_returns(case):
 def test_update(case):
     arrays, hyper = load(case)
     policy, config, data = make(arrays, hyper)
-    row = trpo.policy_step(trpo.make_step(policy, config), data)
+    row = trpo.policy_step(trpo.make_step(policy, config), data, config.delta)
     loss = partial(squared_value_loss, policy)
     fit = Engine([Phase("value", loss, policy.value_variables, Adam(epsilon=trpo.ADAM_EPSILON))])
     whole = np.tile(np.arange(len(data["obs"]), dtype=np.int32), (config.train_v_iters, 1))

@@ -172,7 +172,9 @@ def test_length_of_the_step_and_line_search(case, it):
         tried.append(parameters)
         return step.measure(batch, parameters)
 
-    after, last, part, _ = step.search.run(measured, theta, full, tf.constant(arrays[f"{it}/lossbefore"]))
+    after, last, part, _ = step.search.run(
+        measured, theta, full, tf.constant(arrays[f"{it}/lossbefore"]), hyper["max_kl"]
+    )
     assert_close(tried[-1], arrays[f"{it}/theta_last_try"])
     assert_close(after, arrays[f"{it}/theta_after"])
     assert_close(last, arrays[f"{it}/meanlosses_after"])
@@ -196,7 +198,7 @@ def test_iterations(case):
     for it in ITERATIONS:
         if ill:
             assign(policy.trainable_variables, group(arrays, f"w{it[-1]}"))
-        taken = step(batch_of(arrays, it))
+        taken = step(batch_of(arrays, it), config.max_kl)
         assert_close(list(taken.before.values()), arrays[f"{it}/lossbefore"])
         assert list(taken.last) == json.loads(str(arrays["loss_names_json"]))
         if ill:

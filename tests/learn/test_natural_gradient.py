@@ -58,9 +58,9 @@ def test_products_with_the_hessian():
 )
 def test_line_search(gains, kls, part, tried):
     measured = iter(zip(gains, kls, strict=True))
-    search = LineSearch(tries=3, shrink=0.5, most_kl=0.2)
+    search = LineSearch(tries=3, shrink=0.5, margin=2.0)
     theta, step = tf.constant([1.0, 2.0]), tf.constant([4.0, 8.0])
-    found = search.run(lambda _: tf.constant(next(measured), tf.float32), theta, step, tf.constant([0.0, 0.0]))
+    found = search.run(lambda _: tf.constant(next(measured), tf.float32), theta, step, tf.constant([0.0, 0.0]), 0.1)
     assert (float(found[2]), int(found[3])) == (part, tried)
     np.testing.assert_allclose(found[0], theta + part * step)
 
@@ -87,13 +87,12 @@ def test_a_step_has_the_divergence_asked_for(jit):
     step = NaturalGradient(
         measure,
         [theta],
-        max_kl=0.02,
         cg_iters=10,
         damping=0.0,
-        search=LineSearch(tries=5, shrink=0.5, most_kl=0.03),
+        search=LineSearch(tries=5, shrink=0.5, margin=1.5),
         jit=jit,
     )
-    taken = step({"x": np.ones(3, np.float32)})
+    taken = step({"x": np.ones(3, np.float32)}, max_kl=0.02)
     assert taken.part == 1.0 and taken.before == {"gain": 0.0, "kl": 0.0}
     assert taken.last["kl"] == pytest.approx(0.02, rel=1e-5)
     natural = target / curvature
@@ -103,13 +102,13 @@ def test_a_step_has_the_divergence_asked_for(jit):
 
 def test_curvature_comes_from_every_so_manieth_row(eager):
     theta, measure = quadratic(np.ones(2, np.float32), np.ones(2, np.float32))
-    step = NaturalGradient(measure, [theta], max_kl=0.02, cg_iters=2, damping=0.0, search=None, every=5)
+    step = NaturalGradient(measure, [theta], cg_iters=2, damping=0.0, search=None, every=5)
     batch = {"x": tf.constant([3.0] + [1.0] * 4 + [5.0])}
     np.testing.assert_allclose(step.product(batch, tf.constant([1.0, 2.0])), [4.0, 8.0])
 
 
 def test_without_a_gradient_nothing_changes(eager):
     theta, measure = quadratic(np.zeros(2, np.float32), np.ones(2, np.float32))
-    step = NaturalGradient(measure, [theta], max_kl=0.02, cg_iters=2, damping=0.1, search=None)
-    step({"x": np.ones(3, np.float32)})
+    step = NaturalGradient(measure, [theta], cg_iters=2, damping=0.1, search=None)
+    step({"x": np.ones(3, np.float32)}, max_kl=0.02)
     np.testing.assert_array_equal(theta.numpy(), [1.0, -1.0])

@@ -60,9 +60,9 @@ def updated(fit, jit, comm):
     found += [outcome.before["square"], outcome.after["square"], outcome.steps[0]]
     after.append(fit.weights.numpy())
 
-    search = LineSearch(tries=5, shrink=0.5, most_kl=100.0)
-    trust = {"max_kl": 0.1, "cg_iters": 5, "damping": 0.1, "search": search}
-    taken = NaturalGradient(fit.measure, weights, **trust, jit=jit, comm=comm)(fit.data)
+    search = LineSearch(tries=5, shrink=0.5, margin=1000.0)
+    trust = {"cg_iters": 5, "damping": 0.1, "search": search}
+    taken = NaturalGradient(fit.measure, weights, **trust, jit=jit, comm=comm)(fit.data, max_kl=0.1)
     found += [taken.part, taken.tried, taken.before["gain"], taken.last["gain"]]
     return np.array([*after, fit.weights.numpy()]), np.array(found, np.float64)
 

@@ -158,7 +158,7 @@ class TrustRegionConfig(BatchConfig):
     timesteps_per_batch: int = arg(
         1024, "steps of all environments of this rank in a policy step", at_least=1, limit=STEPS, after=""
     )
-    max_kl: float = arg(1e-3, "bound of the mean KL divergence of a policy step", above=0)
+    max_kl: Coefficient = arg(1e-3, "bound of the mean KL divergence of a policy step", above=0)
     cg_iters: int = arg(10, "conjugate gradient iterations", at_least=1, limit=PASSES)
     cg_damping: float = arg(1e-2, "damping coefficient added to the diagonal of the Fisher matrix", at_least=0)
     vf_stepsize: Coefficient = arg(3e-4, "learning rate of the value function", at_least=0, after="lam")

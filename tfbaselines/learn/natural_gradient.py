@@ -72,19 +72,24 @@ class LineSearch:
     Attributes:
         tries: largest number of parts to try.
         shrink: factor between one part and the next.
-        most_kl: largest accepted divergence.
+        margin: largest accepted divergence in units of max_kl.
     """
 
     tries: int
     shrink: float
-    most_kl: float
+    margin: float = 1.0
 
-    def accepts(self, before: tf.Tensor, now: tf.Tensor) -> tf.Tensor:
+    def accepts(self, before: tf.Tensor, now: tf.Tensor, max_kl: tf.Tensor) -> tf.Tensor:
         """Check that a measure [K] is finite, its divergence within the bound, and its gain no smaller than before."""
-        return tf.reduce_all(tf.math.is_finite(now)) & (now[1] <= self.most_kl) & (now[0] >= before[0])
+        return tf.reduce_all(tf.math.is_finite(now)) & (now[1] <= self.margin * max_kl) & (now[0] >= before[0])
 
     def run(
-        self, measure: Callable[[tf.Tensor], tf.Tensor], theta: tf.Tensor, step: tf.Tensor, before: tf.Tensor
+        self,
+        measure: Callable[[tf.Tensor], tf.Tensor],
+        theta: tf.Tensor,
+        step: tf.Tensor,
+        before: tf.Tensor,
+        max_kl: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
         """Try parts of a step [P] from parameters theta [P], where the measure is `before` [K].
 
@@ -98,7 +103,7 @@ class LineSearch:
         def attempt(_: tf.Tensor, part: tf.Tensor, tried: tf.Tensor, __: tf.Tensor) -> tuple[tf.Tensor, ...]:
             part = tf.where(tried == 0.0, 1.0, part * self.shrink)
             now = measure(theta + part * step)
-            return self.accepts(before, now), part, tried + 1.0, now
+            return self.accepts(before, now, max_kl), part, tried + 1.0, now
 
         first = tf.constant(False), tf.constant(0.0), tf.constant(0.0), before
         accepted, part, tried, last = tf.while_loop(undecided, attempt, first, maximum_iterations=self.tries)
@@ -128,7 +133,6 @@ class NaturalGradient:
     Args:
         measure: see Measure.
         variables: the variables to change.
-        max_kl: divergence of a whole step, to second order.
         cg_iters: iterations of the conjugate gradient.
         damping: added to the diagonal of F.
         search: shortens the step; None takes all of it.
@@ -144,7 +148,6 @@ class NaturalGradient:
         measure: Measure,
         variables: Sequence[keras.Variable],
         *,
-        max_kl: float,
         cg_iters: int,
         damping: float,
         search: LineSearch | None,
@@ -157,7 +160,6 @@ class NaturalGradient:
     ) -> None:
         self._measure = measure
         self._variables = list(variables)
-        self._max_kl = max_kl
         self._cg_iters = cg_iters
         self._damping = damping
         self.search = search
@@ -169,10 +171,17 @@ class NaturalGradient:
         self._names: tuple[str, ...] = ()
         self._calls = Calls(self._variables, jit, comm)
 
-    def __call__(self, data: dict[str, np.ndarray], **coefficients: float) -> StepTaken:
-        """Take a step on arrays with the same first axis; the coefficients become part of the batch."""
+    def __call__(self, data: dict[str, np.ndarray], max_kl: float, **coefficients: float) -> StepTaken:
+        """Take a step.
+
+        Args:
+            data: arrays with the same first axis.
+            max_kl: divergence of a whole step, to second order.
+            coefficients: become part of the batch, as max_kl does.
+        """
         rows = len(next(iter(data.values())))
-        before, last, part, tried = self._calls("step", self._step, one_row((data, scalars_of(coefficients))), rows)
+        scalars = scalars_of({"max_kl": max_kl} | coefficients)
+        before, last, part, tried = self._calls("step", self._step, one_row((data, scalars)), rows)
         return StepTaken(plain(before), plain(last), float(part), int(tried))
 
     def gradient(self, batch: Batch) -> tf.Tensor:
@@ -198,6 +207,7 @@ class NaturalGradient:
     def _step(self, ranks: list[Row]) -> tuple[Statistics, Statistics, tf.Tensor, tf.Tensor]:
         theta = joined([variable.value for variable in self._variables])
         batches = [self._prepare(data | coefficients) for data, coefficients in (row(0) for row in ranks)]
+        max_kl = batches[0]["max_kl"]
 
         def averaged(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
             mean = self._calls.exchange.mean(lambda *arguments: ([function(*arguments)], ()))
@@ -212,12 +222,12 @@ class NaturalGradient:
 
         direction = conjugate_gradient(product, gradient, self._cg_iters, self._tolerance, self._epsilon)
         length = _dot(direction, product(direction)) + self._epsilon
-        step = direction * tf.where(length > 0.0, tf.sqrt(2.0 * self._max_kl / length), 0.0)
+        step = direction * tf.where(length > 0.0, tf.sqrt(2.0 * max_kl / length), 0.0)
         if self.search is None:
             part = tried = tf.constant(1.0)
             last = measure(theta + step)
         else:
-            theta, last, part, tried = self.search.run(measure, theta, step, before)
+            theta, last, part, tried = self.search.run(measure, theta, step, before, max_kl)
             self._assign(theta)
         return self._named(before), self._named(last), part, tried
 

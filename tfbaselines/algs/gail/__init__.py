@@ -20,7 +20,7 @@ class Config(EpisodeLimits, DemonstrationConfig, TrustRegionConfig):
     entcoeff: Coefficient = arg(0.0, "entropy coefficient of the policy's objective")
     adversary_entcoeff: float = arg(1e-3, "entropy coefficient of the discriminator's loss")
     adversary_hidden_size: int = arg(100, "units of each hidden layer of the discriminator", at_least=1, limit=UNITS)
-    max_kl: float = 0.01
+    max_kl: Coefficient = 0.01
     cg_damping: float = 0.1
     gamma: Coefficient = 0.995
     lam: Coefficient = 0.97

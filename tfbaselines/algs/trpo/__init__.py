@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import EpisodeReturn, EpochConfig
-from tfbaselines.config.config import arg
+from tfbaselines.config.config import Coefficient, arg
 from tfbaselines.limits import PASSES
 from tfbaselines.loading import lazily
 
@@ -14,7 +14,7 @@ from tfbaselines.loading import lazily
 class Config(EpisodeReturn, EpochConfig):
     """Arguments of Spinning Up's TRPO."""
 
-    delta: float = arg(0.01, "bound of the mean KL divergence of an update", above=0, after="gamma")
+    delta: Coefficient = arg(0.01, "bound of the mean KL divergence of an update", above=0, after="gamma")
     damping_coeff: float = arg(
         0.1, "damping coefficient added to the diagonal of the Hessian", at_least=0, after="train_v_iters"
     )

@@ -51,11 +51,10 @@ def measure(policy: Policy, batch: Batch) -> dict[str, tf.Tensor]:
 
 def make_step(policy: Policy, config: Config, comm: Any = None) -> NaturalGradient:
     """Make the step of the policy."""
-    search = LineSearch(tries=config.backtrack_iters, shrink=config.backtrack_coeff, most_kl=config.delta)
+    search = LineSearch(tries=config.backtrack_iters, shrink=config.backtrack_coeff)
     return NaturalGradient(
         lambda batch: measure(policy, batch),
         policy.acting_variables,
-        max_kl=config.delta,
         cg_iters=config.cg_iters,
         damping=config.damping_coeff,
         search=search if config.algo == "trpo" else None,
@@ -67,9 +66,9 @@ def make_step(policy: Policy, config: Config, comm: Any = None) -> NaturalGradie
     )
 
 
-def policy_step(step: NaturalGradient, data: dict[str, np.ndarray]) -> dict[str, float]:
+def policy_step(step: NaturalGradient, data: dict[str, np.ndarray], delta: float) -> dict[str, float]:
     """Take the step of make_step on the batch of `measure`, and return its statistics under Spinning Up's names."""
-    taken = step({name: array for name, array in data.items() if name not in ("returns", "values")})
+    taken = step({name: array for name, array in data.items() if name not in ("returns", "values")}, delta)
     reached = taken.last if taken.part else taken.before
     delta = taken.before["gain"] - reached["gain"]
     row = {"LossPi": -taken.before["gain"], "DeltaLossPi": delta, "KL": reached["KL"]}
@@ -90,7 +89,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
         model = PolicyModel(policy, optimizer)
         for rollout in run.rollouts(model):
             data = run.batch(rollout)
-            row = run.check(policy_step(step, data))
+            row = run.check(policy_step(step, data, run.config.delta))
 
             whole = np.tile(np.arange(len(data["obs"]), dtype=np.int32), (config.train_v_iters, 1))
             error = np.mean(np.square(data["values"] - data["returns"]))

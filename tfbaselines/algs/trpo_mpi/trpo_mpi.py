@@ -63,10 +63,9 @@ def make_step(policy: Policy, config: TrustRegionConfig, ent_coef: float = 0.0, 
     return NaturalGradient(
         lambda batch: measure(policy, batch, batch.get("ent_coef", ent_coef)),
         policy.acting_variables,
-        max_kl=config.max_kl,
         cg_iters=config.cg_iters,
         damping=config.cg_damping,
-        search=LineSearch(tries=TRIES, shrink=0.5, most_kl=KL_MARGIN * config.max_kl),
+        search=LineSearch(tries=TRIES, shrink=0.5, margin=KL_MARGIN),
         prepare=lambda batch: with_outputs(policy, batch),
         every=FISHER_EVERY,
         jit=compile_with_xla(policy, config.timesteps_per_batch),
@@ -105,7 +104,7 @@ class TrustRegionUpdate:
         returns = advantages + rollout.values
         data = rollout.batch(False, returns=returns, advantages=standardized(advantages))
         weight = given(ent_coef=run.rates().get(self._ent_coef))
-        taken = self._step({name: data[name] for name in ("obs", "actions", "advantages")}, **weight)
+        taken = self._step({name: data[name] for name in ("obs", "actions", "advantages")}, config.max_kl, **weight)
         run.check(taken.before)
         rows = minibatches(run.rng, len(data["returns"]), self._value_batch, config.vf_iters)
         if rows.size:
