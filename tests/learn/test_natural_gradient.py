@@ -98,6 +98,8 @@ def test_a_step_has_the_divergence_asked_for(jit):
     natural = target / curvature
     moved = theta.numpy() - [1.0, -1.0]
     np.testing.assert_allclose(moved / np.linalg.norm(moved), natural / np.linalg.norm(natural), rtol=1e-5)
+    theta.assign([1.0, -1.0])
+    assert step({"x": np.ones(3, np.float32)}, max_kl=0.005).last["kl"] == pytest.approx(0.005, rel=1e-5)
 
 
 def test_curvature_comes_from_every_so_manieth_row(eager):

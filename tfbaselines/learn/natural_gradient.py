@@ -91,7 +91,7 @@ class LineSearch:
         before: tf.Tensor,
         max_kl: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Try parts of a step [P] from parameters theta [P], where the measure is `before` [K].
+        """Try parts of a step [P] from parameters theta [P], where the measure is `before` [K], under the bound max_kl.
 
         Returns:
             The parameters [P], the measure at the last parameters tried [K], the part taken, and the number of tries.
