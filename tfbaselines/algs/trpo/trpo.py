@@ -70,8 +70,8 @@ def policy_step(step: NaturalGradient, data: dict[str, np.ndarray], delta: float
     """Take the step of make_step on the batch of `measure`, and return its statistics under Spinning Up's names."""
     taken = step({name: array for name, array in data.items() if name not in ("returns", "values")}, delta)
     reached = taken.last if taken.part else taken.before
-    delta = taken.before["gain"] - reached["gain"]
-    row = {"LossPi": -taken.before["gain"], "DeltaLossPi": delta, "KL": reached["KL"]}
+    gain = taken.before["gain"]
+    row = {"LossPi": -gain, "DeltaLossPi": gain - reached["gain"], "KL": reached["KL"]}
     return row if step.search is None else row | {"BacktrackIters": taken.tried - 1}
 
 
