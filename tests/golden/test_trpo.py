@@ -133,8 +133,9 @@ def made(case, it):
     """The arrays of a case, its policy and step as they were before an iteration, and the iteration's batch."""
     arrays, hyper = load(case)
     policy = make_policy(arrays, hyper, f"w{it[-1]}")
-    step = make_step(policy, config_of(hyper), hyper["ent_coef"])
-    batch = with_outputs(policy, {name: tf.constant(array) for name, array in batch_of(arrays, it).items()})
+    step = make_step(policy, config_of(hyper))
+    batch = {name: tf.constant(array) for name, array in batch_of(arrays, it).items()}
+    batch = with_outputs(policy, batch | {"ent_coef": tf.constant(hyper["ent_coef"], tf.float32)})
     return arrays, hyper, policy, step, batch
 
 
@@ -192,13 +193,13 @@ def test_iterations(case):
     """
     arrays, hyper = load(case)
     config, policy = config_of(hyper), make_policy(arrays, hyper)
-    step, ill = make_step(policy, config, config.ent_coef), case.endswith("linesearch")
+    step, ill = make_step(policy, config), case.endswith("linesearch")
     loss = partial(squared_value_loss, policy)
     fit = Engine([Phase("value", loss, policy.value_variables, Adam(epsilon=ADAM_EPSILON))])
     for it in ITERATIONS:
         if ill:
             assign(policy.trainable_variables, group(arrays, f"w{it[-1]}"))
-        taken = step(batch_of(arrays, it), config.max_kl)
+        taken = step(batch_of(arrays, it), config.max_kl, ent_coef=config.ent_coef)
         assert_close(list(taken.before.values()), arrays[f"{it}/lossbefore"])
         assert list(taken.last) == json.loads(str(arrays["loss_names_json"]))
         if ill:

@@ -70,7 +70,7 @@ def ppo1_step(policy, data, comm):
 
 def trust_region_step(algorithm, make_step):
     def step(policy, data, comm):
-        assert make_step(policy, algorithm.Config(cg_iters=4), comm=comm)(data, 0.01).part > 0.0
+        assert make_step(policy, algorithm.Config(cg_iters=4), comm=comm)(data, 0.01, ent_coef=0.0).part > 0.0
         fit = policy.value_variables
         descend(policy, lambda batch: squared_value_loss(policy, batch), fit, Adam(), data, comm, 1e-2)
 

@@ -18,7 +18,6 @@ from tfbaselines.config.algorithm import takes
 from tfbaselines.config.bases import TrustRegionConfig
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.errors import given
 from tfbaselines.learn.engine import Batch
 from tfbaselines.learn.losses import squared_value_loss, with_outputs
 from tfbaselines.learn.natural_gradient import LineSearch, NaturalGradient
@@ -40,28 +39,30 @@ TRIES = 10
 KL_MARGIN = 1.5
 
 
-def measure(policy: Policy, batch: Batch, ent_coef: float) -> dict[str, tf.Tensor]:
+def measure(policy: Policy, batch: Batch) -> dict[str, tf.Tensor]:
     """Return the objective, the KL divergence from the policy that acted, and the terms of the objective.
 
-    The batch has obs and actions [B, ...], advantages [B], and `flat` [B, P], the parameters of the policy that acted.
+    The batch has obs and actions [B, ...], advantages [B], `flat` [B, P], the parameters of the policy that acted, and
+    the number ent_coef.
     """
     now = policy.head.distribution(policy.forward(batch["obs"]).flat)
     old = policy.head.distribution(batch["flat"])
     ratio = tf.exp(now.logp(batch["actions"]) - old.logp(batch["actions"]))
     gain, entropy = tf.reduce_mean(ratio * batch["advantages"]), tf.reduce_mean(now.entropy())
+    bonus = batch["ent_coef"] * entropy
     return {
-        "optimgain": gain + ent_coef * entropy,
+        "optimgain": gain + bonus,
         "meankl": tf.reduce_mean(old.kl(now)),
-        "entloss": ent_coef * entropy,
+        "entloss": bonus,
         "surrgain": gain,
         "entropy": entropy,
     }
 
 
-def make_step(policy: Policy, config: TrustRegionConfig, ent_coef: float = 0.0, comm: Any = None) -> NaturalGradient:
+def make_step(policy: Policy, config: TrustRegionConfig, comm: Any = None) -> NaturalGradient:
     """Make the step of the policy."""
     return NaturalGradient(
-        lambda batch: measure(policy, batch, batch.get("ent_coef", ent_coef)),
+        lambda batch: measure(policy, batch),
         policy.acting_variables,
         cg_iters=config.cg_iters,
         damping=config.cg_damping,
@@ -88,7 +89,7 @@ class TrustRegionUpdate:
         self._run = run
         self._value_batch = value_batch
         self._ent_coef = ent_coef
-        self._step = make_step(policy, config, getattr(config, ent_coef), run.comm)
+        self._step = make_step(policy, config, run.comm)
         self.optimizer = Adam(epsilon=ADAM_EPSILON)
         self._fit = run.gradient_steps(
             lambda batch: squared_value_loss(policy, batch), self.optimizer, variables=policy.value_variables
@@ -103,8 +104,8 @@ class TrustRegionUpdate:
         advantages = rollout.advantages(config.gamma, config.lam)
         returns = advantages + rollout.values
         data = rollout.batch(False, returns=returns, advantages=standardized(advantages))
-        weight = given(ent_coef=run.rates().get(self._ent_coef))
-        taken = self._step({name: data[name] for name in ("obs", "actions", "advantages")}, config.max_kl, **weight)
+        batch = {name: data[name] for name in ("obs", "actions", "advantages")}
+        taken = self._step(batch, config.max_kl, ent_coef=getattr(config, self._ent_coef))
         run.check(taken.before)
         rows = minibatches(run.rng, len(data["returns"]), self._value_batch, config.vf_iters)
         if rows.size:
