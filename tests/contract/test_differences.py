@@ -52,13 +52,13 @@ CHANGES = {
     "replay_size": (12, {}),
     "normalize_observations": (True, {}),
     "traj_limitation": (1, {}),
+    "reward_clip": (0.5, {}),
 }
 PRIORITIZED = {"prioritized_replay": True, "train_freq": 1, "learning_starts": 5}
 CATEGORICAL = {"distributional": "categorical"}
 LARGE_STEPS = {"pi_lr": 0.1, "train_pi_iters": 4}
 CHANGES_OF = {
     "acer": {
-        "reward_clip": (0.5, {}),
         "replay_start": (4 * 10, {}),
         "c": (0.5, {}),
         "delta": (0.0, {}),

@@ -64,6 +64,12 @@ def test_returns_of_several_steps_stay_in_their_episode():
         np.testing.assert_array_equal(batch["next_obs"][row], data.last_obs[0])
 
 
+def test_rewards_of_a_data_set_are_clipped():
+    data = samples(SEEN, ACTIONS, (3, 2))
+    batch = DataSetReplay(data, Spaces, reward_clip=1.5).gather(np.arange(5))
+    assert batch["rewards"].tolist() == [0, 1, 1.5, 1.5, 1.5] and data.rewards.max() > 1.5
+
+
 def test_sequences_begin_without_memory():
     data = samples(SEEN, ACTIONS, (4, 4, 4))
     batch = DataSetReplay(data, Spaces, state_size=2).sample_sequences(np.random.default_rng(0), 2, 3, 4)

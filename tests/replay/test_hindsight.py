@@ -91,6 +91,15 @@ def test_new_goals_are_achieved_later_in_the_episode(steps, truncated):
     assert all(goals == set(diary.later(number)) for number, goals in found.items())
 
 
+def test_rewards_for_new_goals_are_clipped_as_stored_ones_are():
+    plain, clipped = make(), make(reward_clip=5.5)
+    for replay in (plain, clipped):
+        Diary(replay, (4, 7, 1)).run(30)
+    paid, bounded = (one.sample(np.random.default_rng(0), 1, 400)["rewards"] for one in (plain, clipped))
+    np.testing.assert_array_equal(bounded, np.clip(paid, -5.5, 5.5))
+    assert (paid == -7).any() and paid.max() > 1000
+
+
 def test_what_follows_an_end_has_the_new_goal_too():
     replay = make(keep_ends=True)
     Diary(replay, (4, 7, 1), truncated=False).run(30)

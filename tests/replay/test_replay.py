@@ -30,6 +30,13 @@ def test_transitions_are_those_that_happened(count, size, steps, n_step, seed):
         assert weight == 0 or after == expected_after
 
 
+def test_each_reward_of_a_return_is_clipped():
+    replay = Replay(environment(1), 40, GAMMA, n_step=2, reward_clip=8.0)
+    History(replay, 1, 30, chance=0.0, start=-15)
+    clipped = np.clip(np.arange(-15.0, 15.0), -8, 8)
+    np.testing.assert_allclose(replay.gather(np.arange(29))["rewards"], clipped[:29] + GAMMA * clipped[1:])
+
+
 def test_what_ended_an_episode_and_what_follows_are_both_kept(tmp_path):
     """After loading too; a replay that did not keep what ended episodes is refused."""
     replay = Replay(environment(2), 40, GAMMA, keep_ends=True)

@@ -37,6 +37,19 @@ def test_what_happened_is_learnt_from(alg, timeout, seen):
     assert (obs < 0).any() and ended.any()
 
 
+@pytest.mark.parametrize("alg", ["td3", "sac"])
+def test_clipped_rewards_are_learnt_from_and_the_logs_tell_the_environments_own(alg, seen, tmp_path):
+    found = []
+    for clip in (None, 12.5):
+        train(tmp_path, alg, counting(first=-20, length=None), 6, reward_clip=clip, max_ep_len=20)
+        found.append(joined(seen, "rewards"))
+        seen.clear()
+    np.testing.assert_array_equal(found[1], np.clip(found[0], -12.5, 12.5))
+    assert found[0].min() < -12.5 < 12.5 < found[0].max()
+    returns = rows(tmp_path)["AverageEpRet"]
+    assert returns.iloc[0] == sum(range(-20, 0)) and returns.iloc[-1] == sum(range(20, 40))
+
+
 @ALGORITHMS
 def test_returns_of_several_steps(alg, seen):
     learn(alg, counting(length=None), 6, gamma=GAMMA, n_step=3)

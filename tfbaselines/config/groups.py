@@ -312,13 +312,16 @@ class Pretraining(Declared):
 
 @dataclass(kw_only=True)
 class ExplorationConfig(Declared):
-    """The exploration noise of off-policy algorithms."""
+    """The exploration noise of off-policy algorithms, and the bound of the rewards that it meets."""
 
     noise_correlation: float = arg(
         0.0,
         "correlation of continuous actions' exploration noise from one step to the next; 1 for one draw an episode",
         at_least=0,
         at_most=1,
+    )
+    reward_clip: float | None = arg(
+        None, "bound of the magnitude of rewards in the replay, not in logs and tests; None for none", above=0
     )
 
 

@@ -347,17 +347,24 @@ class DataSetReplay(Replay):
     """
 
     def __init__(
-        self, data: Demonstrations, env: Any, gamma: float = 0.99, n_step: int = 1, state_size: int = 0
+        self,
+        data: Demonstrations,
+        env: Any,
+        gamma: float = 0.99,
+        n_step: int = 1,
+        state_size: int = 0,
+        reward_clip: float | None = None,
     ) -> None:
         if packed_space(env.observation_space) is not None:
             raise UsageError(f"a data set has one array of observations, {opened(env.observation_space)} has parts")
         data = data.with_next_obs()
         steps, last = len(data), data.ends - 1
         place = SimpleNamespace(num_envs=1, observation_space=env.observation_space, action_space=env.action_space)
-        super().__init__(place, steps, gamma, n_step, state_size)
+        super().__init__(place, steps, gamma, n_step, state_size, reward_clip=reward_clip)
         arrays = {name: array[:, 0] for name, array in self._arrays.items()}
         arrays[f"obs/{ONLY}"][:steps] = data.obs
-        for name in ("actions", "rewards", "episode_start"):
+        arrays["rewards"][:steps] = self._clipped(data.rewards)
+        for name in ("actions", "episode_start"):
             arrays[name][:steps] = getattr(data, name)
         arrays["terminated"][last], arrays["truncated"][last] = data.terminated, ~data.terminated
         for episode in np.flatnonzero(~data.terminated):

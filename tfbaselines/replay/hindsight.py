@@ -38,12 +38,13 @@ class HindsightReplay(Replay):
         compute_reward: ComputeReward,
         replay_k: float = 4,
         keep_ends: bool = False,
+        reward_clip: float | None = None,
     ) -> None:
         check_goals(env)
         space = env.observation_space[ACHIEVED]
         # The goal achieved after each step, at the end of an episode included.
         extra = {"achieved_after": (space.shape, observation_dtype(space))}
-        super().__init__(env, size, gamma, extra=extra, keep_ends=keep_ends)
+        super().__init__(env, size, gamma, extra=extra, keep_ends=keep_ends, reward_clip=reward_clip)
         self._compute_reward = compute_reward
         self._probability = 1.0 - 1.0 / (1.0 + replay_k)
         self._episode_end = np.full((self._slots, self.num_envs), OPEN)
@@ -90,7 +91,7 @@ class HindsightReplay(Replay):
         for name in {"obs", "next_obs", "following"} & batch.keys():
             batch[name][DESIRED][chosen] = goals
         achieved = self._arrays["achieved_after"][slots, envs][chosen]
-        batch["rewards"][chosen] = self._compute_reward(achieved, goals, {})
+        batch["rewards"][chosen] = self._clipped(self._compute_reward(achieved, goals, {}))
         return batch
 
     def _restore_about(self, about: dict[str, Any]) -> None:

@@ -44,6 +44,7 @@ class Storage:
         state_size: width of a recurrent policy's state, kept before each step; 0 for none.
         extra: layout of a subclass's arrays.
         keep_ends: keep the last observation also after a termination, and gather the observation after an end.
+        reward_clip: bound of the rewards' magnitude; None for none.
     """
 
     changing: tuple[str, ...] = ()
@@ -57,8 +58,10 @@ class Storage:
         state_size: int = 0,
         extra: Layout | None = None,
         keep_ends: bool = False,
+        reward_clip: float | None = None,
     ) -> None:
         self.num_envs = env.num_envs
+        self._reward_clip = reward_clip
         self._gamma = gamma
         self._n_step = n_step
         # The ends of an episode after which its last observation is kept aside.
@@ -145,7 +148,7 @@ class Storage:
             self._begins = False
         for i in range(self.num_envs):
             self._last.pop((t, i), None)
-        arrays["actions"][t], arrays["rewards"][t] = actions, rewards
+        arrays["actions"][t], arrays["rewards"][t] = actions, self._clipped(rewards)
         arrays["terminated"][t], arrays["truncated"][t] = dones, False
         if "states" in arrays:
             arrays["states"][t] = states
@@ -161,6 +164,11 @@ class Storage:
         arrays["episode_start"][after] = dones
         self.steps += 1
         self._filled = min(self._filled + 1, self._slots - 1)
+
+    def _clipped(self, rewards: np.ndarray) -> np.ndarray:
+        """Clip rewards to the bound of their magnitude."""
+        bound = self._reward_clip
+        return rewards if bound is None else np.clip(rewards, -bound, bound)
 
     def save(self, directory: str | os.PathLike) -> None:
         """Write everything to a directory of .npy files, whole or not at all."""

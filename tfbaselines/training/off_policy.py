@@ -257,8 +257,8 @@ class OffPolicyRun(Run):
         if getattr(config, "replay", "uniform") == "hindsight":
             return _hindsight(env, policy, config)
         if self.offline is None:
-            size, ends = int(config.replay_size), _ends(config)
-            replay = Replay(env, size, n_step=config.n_step, state_size=policy.state_size, **ends)
+            own = _rewards_and_ends(config) | {"n_step": config.n_step, "state_size": policy.state_size}
+            replay = Replay(env, int(config.replay_size), **own)
         else:
             replay = _data_set(env, policy, config)
         if policy.recurrent and replay.size < self.sequence_length * replay.num_envs:
@@ -326,13 +326,14 @@ def _hindsight(env: VecEnv, policy: BasePolicy, config: OffPolicyConfig) -> Hind
         raise bad_argument("replay", config.replay, "a policy without memory: sequences keep the goals that they had")
     replay_k = REPLAY_K if config.replay_k is None else config.replay_k
     size = int(config.replay_size)
-    return HindsightReplay(env, size, compute_reward=goal_reward(env), replay_k=replay_k, **_ends(config))
+    return HindsightReplay(env, size, compute_reward=goal_reward(env), replay_k=replay_k, **_rewards_and_ends(config))
 
 
-def _ends(config: OffPolicyConfig) -> dict[str, Any]:
-    """Return the replay's arguments for ends of episodes; reward signals have their own discounts and ends."""
+def _rewards_and_ends(config: OffPolicyConfig) -> dict[str, Any]:
+    """Return the replay's arguments for rewards and ends; reward signals have their own discounts and ends."""
     signals = getattr(config, "signals", None)
-    return {"gamma": config.gamma} if signals is None else {"gamma": 1.0, "keep_ends": True}
+    ends = {"gamma": config.gamma} if signals is None else {"gamma": 1.0, "keep_ends": True}
+    return ends | {"reward_clip": getattr(config, "reward_clip", None)}
 
 
 def _data_set(env: VecEnv, policy: BasePolicy, config: OffPolicyConfig) -> DataSetReplay:
@@ -344,7 +345,7 @@ def _data_set(env: VecEnv, policy: BasePolicy, config: OffPolicyConfig) -> DataS
         f"offline: {len(data.lengths)} episodes, {steps} steps, returns {data.returns.min():.4g} to "
         f"{data.returns.max():.4g}, mean {data.returns.mean():.4g}"
     )
-    return DataSetReplay(data, env, config.gamma, config.n_step, policy.state_size)
+    return DataSetReplay(data, env, config.gamma, config.n_step, policy.state_size, config.reward_clip)
 
 
 def epoch_row(run: OffPolicyRun, values: Sequence[str], losses: Sequence[str]) -> dict[str, Any]:
