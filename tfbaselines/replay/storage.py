@@ -24,6 +24,11 @@ from tfbaselines.replay.saved import LastObservations, check_arrays, check_last,
 Layout = dict[str, tuple[tuple[int, ...], Any]]
 
 
+def clip_rewards(rewards: np.ndarray, bound: float | None) -> np.ndarray:
+    """Clip rewards to a bound of their magnitude; None for none."""
+    return rewards if bound is None else np.clip(rewards, -bound, bound)
+
+
 class Storage:
     """The latest transitions of several environments.
 
@@ -166,9 +171,7 @@ class Storage:
         self._filled = min(self._filled + 1, self._slots - 1)
 
     def _clipped(self, rewards: np.ndarray) -> np.ndarray:
-        """Clip rewards to the bound of their magnitude."""
-        bound = self._reward_clip
-        return rewards if bound is None else np.clip(rewards, -bound, bound)
+        return clip_rewards(rewards, self._reward_clip)
 
     def save(self, directory: str | os.PathLike) -> None:
         """Write everything to a directory of .npy files, whole or not at all."""

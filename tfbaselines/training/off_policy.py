@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import OffPolicyConfig, ReplayConfig
-from tfbaselines.demos import DataSetReplay, load_demonstrations
+from tfbaselines.demos import DataSetReplay, Demonstrations, load_demonstrations
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.wrappers import goal_reward
 from tfbaselines.errors import bad_argument
@@ -256,11 +256,11 @@ class OffPolicyRun(Run):
         env = self.env
         if getattr(config, "replay", "uniform") == "hindsight":
             return _hindsight(env, policy, config)
+        own = _rewards_and_ends(config) | {"n_step": config.n_step, "state_size": policy.state_size}
         if self.offline is None:
-            own = _rewards_and_ends(config) | {"n_step": config.n_step, "state_size": policy.state_size}
             replay = Replay(env, int(config.replay_size), **own)
         else:
-            replay = _data_set(env, policy, config)
+            replay = DataSetReplay(_data_set(env, config), env, **own)
         if policy.recurrent and replay.size < self.sequence_length * replay.num_envs:
             advice = ": raise replay_size" if self.offline is None else ""
             accepted = f"a replay of {replay.size} transitions is too small{advice}"
@@ -336,7 +336,7 @@ def _rewards_and_ends(config: OffPolicyConfig) -> dict[str, Any]:
     return ends | {"reward_clip": getattr(config, "reward_clip", None)}
 
 
-def _data_set(env: VecEnv, policy: BasePolicy, config: OffPolicyConfig) -> DataSetReplay:
+def _data_set(env: VecEnv, config: OffPolicyConfig) -> Demonstrations:
     data = load_demonstrations(config.offline, env.observation_space, env.action_space, "offline")
     steps = len(data.with_next_obs())
     if steps < config.batch_size:
@@ -345,7 +345,7 @@ def _data_set(env: VecEnv, policy: BasePolicy, config: OffPolicyConfig) -> DataS
         f"offline: {len(data.lengths)} episodes, {steps} steps, returns {data.returns.min():.4g} to "
         f"{data.returns.max():.4g}, mean {data.returns.mean():.4g}"
     )
-    return DataSetReplay(data, env, config.gamma, config.n_step, policy.state_size, config.reward_clip)
+    return data
 
 
 def epoch_row(run: OffPolicyRun, values: Sequence[str], losses: Sequence[str]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from tfbaselines.envs.vec.observations import is_image
 from tfbaselines.errors import UsageError
 from tfbaselines.files import check_array, check_size, in_units, require_memory
 from tfbaselines.logs import logger
+from tfbaselines.replay.storage import clip_rewards
 from tfbaselines.rollout.rollout import Runner
 
 Trajectory = dict[str, np.ndarray]
@@ -255,12 +256,11 @@ class TrajectoryRunner(Runner):
             self._step(rollout, t, actions)
         self.episodes = rollout.episodes
         rollout.last_episode_start = self._episode_start
-        bound, rewards = self._reward_clip, rollout.rewards
         batch = {
             "obs": np.concatenate([rollout.obs, self._obs[None]]),
             "episode_start": np.concatenate([rollout.episode_start, self._episode_start[None]]).astype(np.float32),
             "actions": rollout.actions,
-            "rewards": rewards if bound is None else np.clip(rewards, -bound, bound),
+            "rewards": clip_rewards(rollout.rewards, self._reward_clip),
             "terminated": (rollout.ended & ~rollout.truncated).astype(np.float32),
             "truncated": rollout.truncated.astype(np.float32),
             "mus": self._mus,
